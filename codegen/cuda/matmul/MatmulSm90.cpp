@@ -122,16 +122,22 @@ void addConfigs(std::vector<EstimatedConfig> &ranked, const Region &region, cons
   for (TileConfig &walk : swizzles(config, gridOf(problem, config, target)))
     walks.emplace_back(estimate(region, problem, walk, target), std::move(walk));
   walks = fastest(std::move(walks), walksOfTile);
-  for (int64_t segments : segmentsOf(problem, config, target)) {
-    TileConfig streamKTiles = walks.front().config.with("segments", segments);
-    ranked.emplace_back(estimate(region, problem, streamKTiles, target), std::move(streamKTiles));
-  }
-  std::move(walks.begin(), walks.end(), std::back_inserter(ranked));
+  bool isByRun = false; // Then one kernel shares tiles or does not, as a run's rows ask for.
+  for (int64_t segments : segmentsOf(problem, config, target))
+    for (const EstimatedConfig &walk : walks) {
+      TileConfig streamKTiles = walk.config.with("segments", segments);
+      isByRun = sharesTilesOfRun(problem, streamKTiles);
+      ranked.emplace_back(estimate(region, problem, streamKTiles, target), std::move(streamKTiles));
+      if (!isByRun)
+        break;
+    }
+  if (!isByRun)
+    std::move(walks.begin(), walks.end(), std::back_inserter(ranked));
 }
 
 std::vector<EstimatedConfig> MatmulSm90Template::space(const Region &region, const MatmulProblem &given,
                                                        const ir::Target &target) const {
-  const sm90::Problem problem(region, given);
+  const sm90::Problem problem(given);
   bool rowsAlongK = MatrixOperand::of(problem, 0).contiguousK,
        columnsAlongK = MatrixOperand::of(problem, 1).contiguousK;
   const int64_t depth = depthOf(problem.elementType(0)), products = problem.count();
@@ -161,7 +167,7 @@ std::vector<EstimatedConfig> MatmulSm90Template::space(const Region &region, con
 /// device/matmul/partial_sums.cuh lays them out.
 void passPartialSums(KernelPlan &plan, const MatmulProblem &problem, const TileConfig &config, const Grid &grid) {
   constexpr int64_t tileWarps = consumerWarps / 2; // In ping-pong.
-  const int64_t places = grid.streamKTiles * grid.segments * config["cluster_m"] * config["cluster_n"];
+  const int64_t places = grid.places * config["cluster_m"] * config["cluster_n"];
   plan.zeroedBytes = llvm::alignTo(places * tileWarps * 4, zeroedGranule);
   plan.workspaceBytes =
       plan.zeroedBytes + static_cast<uint64_t>(places * config["m"] * columnsOf(problem, config)) * sizeof(float);
@@ -172,7 +178,7 @@ void passPartialSums(KernelPlan &plan, const MatmulProblem &problem, const TileC
 
 Result<KernelPlan> MatmulSm90Template::print(const Region &region, const TileConfig &config,
                                              const ir::Target &target) const {
-  const sm90::Problem problem(region, *MatmulProblem::of(region));
+  const sm90::Problem problem(*MatmulProblem::of(region));
   const TmaSide rowSide = sideOf(problem, 0), columnSide = sideOf(problem, 1);
   const DType rowsType = problem.elementType(0), columnsType = problem.elementType(1);
   const int64_t clusterM = config["cluster_m"], clusterN = config["cluster_n"];
@@ -191,8 +197,12 @@ Result<KernelPlan> MatmulSm90Template::print(const Region &region, const TileCon
        field("int " + number("clusterRows", clusterM) + ", " + number("clusterColumns", clusterN)),
        field(std::string("bool pingPong = ") + (config["pingpong"] ? "true" : "false") +
              ", tileSwizzleColumns = " + (config["swizzle_n"] ? "true" : "false")),
-       field("int " + number("streamKTiles", grid.streamKTiles) + ", " + number("contributors", grid.contributors) +
-             ", " + number("segments", grid.segments) + ", " + number("segmentBlocks", grid.segmentBlocks))});
+       field(sharesTilesOfRun(problem, config)
+                 ? "int " + number("streamKTiles", grid.places) + ", " + number("mostSegments", config["segments"]) +
+                       ", " + number("segmentCost", segmentCost) + ", " + number("leastBlocks", leastBlocks)
+                 : "int " + number("streamKTiles", grid.streamKTiles) + ", " +
+                       number("contributors", grid.contributors) + ", " + number("segments", grid.segments) + ", " +
+                       number("segmentBlocks", grid.segmentBlocks))});
   const int64_t gridBlocks = grid.clusters * clusterM * clusterN;
   const TmaArgument rowsArgument = writeTmaSide(printer, rowSide, "Rows",
                                                 earlyBlocks(region, rowSide, rowsType, gridBlocks, target)),
@@ -207,7 +217,7 @@ Result<KernelPlan> MatmulSm90Template::print(const Region &region, const TileCon
   else
     printer.writeEpilogue();
   const std::string to = problem.reducesRows ? "ToRow" : "To";
-  const std::string partials = grid.isStreamK() ? "PartialSums{flags, partials}" : "";
+  const std::string partials = grid.places > 0 ? "PartialSums{flags, partials}" : "";
   printer.writeEntries(
       [&](const std::string &epilogue) {
         const bool reads = result && result->read;
@@ -225,7 +235,7 @@ Result<KernelPlan> MatmulSm90Template::print(const Region &region, const TileCon
       rowsArgument.parameters + columnsArgument.parameters +
           (result ? "const __grid_constant__ TensorMap resultMap, " : "") +
           (result && result->read ? "const __grid_constant__ TensorMap readMap, " : ""),
-      grid.isStreamK() ? ", unsigned *flags, float *partials" : "");
+      grid.places > 0 ? ", unsigned *flags, float *partials" : "");
   KernelPlan plan = printer.plan(threads, sharedBytes(problem, config));
   std::vector<TensorMapRecipe> maps = recipesOf(rowSide, rowsType, config["m"], clusterN);
   llvm::append_range(maps, recipesOf(columnSide, columnsType, columnsOf(problem, config), clusterM));
@@ -239,7 +249,7 @@ Result<KernelPlan> MatmulSm90Template::print(const Region &region, const TileCon
   launch.needsNoL1 = true; // TMA brings the operands.
   launch.grid = {static_cast<uint32_t>(gridBlocks), 1, 1};
   launch.cluster = {static_cast<uint32_t>(clusterM * clusterN), 1, 1};
-  if (grid.isStreamK())
+  if (grid.places > 0)
     passPartialSums(plan, problem, config, grid);
   return plan;
 }

@@ -2,6 +2,7 @@
 #include "codegen/cuda/matmul/MatmulCost.h"
 #include "codegen/cuda/matmul/RowEpilogue.h"
 #include "codegen/cuda/text/Clusters.h"
+#include "codegen/cuda/text/Kernel.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -13,9 +14,7 @@ using namespace mlir;
 namespace kfuse::codegen::cuda::sm90 {
 namespace {
 
-constexpr int64_t leastBlocks = 4;  ///< The fewest K blocks of a segment.
 constexpr int64_t mostSegments = 7; ///< The most segments of a tile, which whoever finishes it adds up.
-constexpr int64_t segmentCost = 3;  ///< K blocks that a segment is taken to cost beside its own (docs/experiments.md).
 /// Accumulators of a thread beside which an epilogue loads operands and collects tiles for TMA, too. With NVRTC 13.0
 /// and a bias, 160 did not spill and 176 did; both ways for tiles of 176 and more won nothing beyond the noise
 /// (docs/experiments.md).
@@ -45,6 +44,10 @@ int64_t stagingBytes(const Problem &problem, const TileConfig &config) {
   return consumerWarps * products * 16 * (staged + 8) * 4;
 }
 
+llvm::SmallVector<ir::Scalar> valuesOf(const LinearGraph &graph) {
+  return llvm::map_to_vector(graph.graph.outputs, [](const ir::ScalarOutput &output) { return output.value; });
+}
+
 } // namespace
 
 int64_t storedColumns(const TileConfig &config) { return config["n"] % 64 == 0 ? 64 : config["n"] % 32 == 0 ? 32 : 16; }
@@ -53,6 +56,10 @@ int64_t accumulatorRegisters(const MatmulProblem &problem, const TileConfig &con
   int64_t warpgroupRows = config["pingpong"] ? config["m"] : config["m"] / 2;
   return warpgroupRows / 64 * columnsOf(problem, config) / 2;
 }
+
+Problem::Problem(MatmulProblem problem)
+    : MatmulProblem(std::move(problem)), inputs(static_cast<int64_t>(inputsRead(graph, valuesOf(graph)).size())),
+      placed(reducesRows ? TmaResult::placed(*this) : TmaResult::of(*this)) {}
 
 const TmaResult *Problem::resultThroughTma(const TileConfig &config) const {
   const bool holdsBoth = reducesRows || loaded() == 0 || accumulatorRegisters(*this, config) <= mostBesideOperands;
@@ -66,38 +73,47 @@ int64_t sharedBytes(const Problem &problem, const TileConfig &config) {
   return config["stages"] * stageBytes(problem, config) + barriers + stagingBytes(problem, config);
 }
 
+bool sharesTilesOfRun(const MatmulProblem &problem, const TileConfig &config) {
+  const std::optional<ir::RunExtent> &end = problem.graph.graph.runExtent;
+  return config.valueOr("segments", 0) > 0 && end && end->dim == problem.dimM;
+}
+
 Grid gridOf(const MatmulProblem &problem, const TileConfig &config, const ir::Target &target) {
   Grid grid;
   grid.tall = ceilDiv(problem.M, config["m"] * config["cluster_m"]);
   grid.wide = ceilDiv(problem.N, config["n"] * config["cluster_n"]);
   grid.tiles = grid.tall * grid.wide * problem.batches;
   const int64_t atOnce = clustersAtOnce(config["cluster_m"] * config["cluster_n"], target),
-                segments = config.valueOr("segments", 0), left = grid.tiles % atOnce;
-  if (config["pingpong"] && segments > 0 && left > 0 && grid.tiles > left) {
-    const int64_t contributors = atOnce - left, each = ceilDiv(left * segments, contributors),
-                  kBlocks = ceilDiv(problem.K, config["k"]),
+                most = config.valueOr("segments", 0), left = grid.tiles % atOnce;
+  if (config["pingpong"] && most > 0 && left > 0 && grid.tiles > left) {
+    const int64_t contributors = atOnce - left, segments = std::min(most, std::max<int64_t>(contributors / left, 1)),
+                  each = ceilDiv(left * segments, contributors), kBlocks = ceilDiv(problem.K, config["k"]),
                   segmentBlocks = (kBlocks - segmentCost * each) / (segments + each);
-    if (segmentBlocks > 0)
+    if (segmentBlocks >= leastBlocks)
       grid.streamKTiles = left, grid.contributors = contributors, grid.segments = segments,
       grid.segmentBlocks = segmentBlocks;
   }
   grid.clusters = grid.isStreamK() ? left + grid.contributors : std::min(grid.tiles, atOnce);
+  // A run leaves one for each tile of its last wave, or fewer segments than there are contributors.
+  grid.places = sharesTilesOfRun(problem, config) ? grid.clusters - 1 : grid.streamKTiles * grid.segments;
   return grid;
 }
 
 std::set<int64_t> segmentsOf(const Problem &problem, const TileConfig &config, const ir::Target &target) {
   const int64_t atOnce = clustersAtOnce(config["cluster_m"] * config["cluster_n"], target),
                 tiles = gridOf(problem, config, target).tiles, left = tiles % atOnce;
-  // How many tiles are left depends on a run's rows.
-  if (problem.graph.graph.runExtent)
-    return {};
   // Without a whole wave nothing hides the fix-up.
-  if (!config["pingpong"] || problem.reducesRows || left == 0 || tiles < atOnce || !problem.resultThroughTma(config))
+  if (!config["pingpong"] || problem.reducesRows || tiles < atOnce || !problem.resultThroughTma(config))
+    return {};
+  // How many tiles are left depends on a run's rows.
+  if (sharesTilesOfRun(problem, config.with("segments", mostSegments)))
+    return {mostSegments};
+  if (left == 0)
     return {};
   const int64_t most = std::clamp<int64_t>((atOnce - left) / left, 1, mostSegments);
   std::set<int64_t> segments;
   for (int64_t each : {int64_t{1}, most})
-    if (gridOf(problem, config.with("segments", each), target).segmentBlocks >= leastBlocks)
+    if (gridOf(problem, config.with("segments", each), target).isStreamK())
       segments.insert(each);
   return segments;
 }

@@ -23,12 +23,10 @@ int64_t accumulatorRegisters(const MatmulProblem &problem, const TileConfig &con
 
 /// A region's product, and its result where TMA can write it, whatever the config.
 struct Problem : MatmulProblem {
-  int64_t inputs;
+  int64_t inputs; ///< Those that the result is computed from: not the lengths that say how many rows a run has.
   std::optional<TmaResult> placed;
 
-  Problem(const Region &region, MatmulProblem problem)
-      : MatmulProblem(std::move(problem)), inputs(static_cast<int64_t>(region.graph.inputs.size())),
-        placed(reducesRows ? TmaResult::placed(*this) : TmaResult::of(*this)) {}
+  explicit Problem(MatmulProblem problem);
 
   /// Operands of the epilogue that threads load, as a bias.
   int64_t loaded() const { return inputs - static_cast<int64_t>(count()) - 1 - (placed && placed->read ? 1 : 0); }
@@ -46,16 +44,21 @@ struct Grid {
   int64_t streamKTiles = 0; ///< Tiles of a last wave that is not full, whose K is shared (device/matmul/tile_walk.cuh).
   int64_t contributors = 0; ///< Clusters without one of them, which compute segments of them.
   int64_t segments = 1, segmentBlocks = 0; ///< Segments of a tile that contributors have, and the K blocks of each.
+  int64_t places = 0;                      ///< Cluster tiles of partial sums that may lie in memory together.
 
   bool isStreamK() const { return streamKTiles > 0; }
 };
-/// Contributors compute `segments` segments of each tile of the last wave, so deep that they take as long as what is
-/// left of it. Some may have none: 100 segments are 25 times four for 32 contributors.
+constexpr int64_t leastBlocks = 4; ///< The fewest K blocks of a segment.
+constexpr int64_t segmentCost = 3; ///< K blocks that a segment is taken to cost beside its own (docs/experiments.md).
+/// Whether a config shares the last tiles of as many rows as a run has.
+bool sharesTilesOfRun(const MatmulProblem &problem, const TileConfig &config);
+/// Contributors compute up to config["segments"] segments of each tile of the last wave, so deep that they take as long
+/// as what is left of it. Some may have none: 100 segments are 25 times four for 32 contributors.
 Grid gridOf(const MatmulProblem &problem, const TileConfig &config, const ir::Target &target);
 
 /// Into how many segments beside what is left the tiles of a last wave that is not full may be cut: one, or as many as
-/// there are contributors for. None where warpgroups share a tile, or where an epilogue stages its own accumulators as
-/// f32.
+/// there are contributors for; where a run's rows decide, at most. None where warpgroups share a tile, or where an
+/// epilogue stages its own accumulators as f32.
 std::set<int64_t> segmentsOf(const Problem &problem, const TileConfig &config, const ir::Target &target);
 
 /// Modelled microseconds: the tiles that the busiest cluster walks, at the rate of the tensor cores or of

@@ -238,7 +238,7 @@ private:
     const int warp = threadIdx.x / 32 % 4, first = walk.firstSegment();
     partials.take(accumulators, placeOf(first), warp);
 #pragma unroll 1
-    for (int segment = first + 1; segment < first + Config::segments; ++segment)
+    for (int segment = first + 1; segment < first + walk.shares.segments; ++segment)
       partials.add(accumulators, placeOf(segment), warp);
   }
 };

@@ -5,6 +5,8 @@
 // 128 x 128 took 214 us in single blocks, whole 207.
 #pragma once
 
+#include <kfuse/math.cuh>
+
 namespace kfuse {
 
 /// Whether the 64-row side of the instruction lies along N.
@@ -40,35 +42,56 @@ template <class Config> struct ClusterTile {
   }
 };
 
-/// The walk of a cluster: every `step`-th tile from its first on. The first K blocks of the Config::streamKTiles tiles
-/// of a last wave that is not full are left to Config::contributors clusters that have none of these tiles:
-/// Config::segments segments of Config::segmentBlocks each. A contributor computes its segments before its own last
-/// tile, so that they are there when the others begin with them. Contributors are the first clusters: who waits, waits
-/// for those that started before.
-template <class Config> struct TileWalk {
-  static constexpr int tilesK = (Config::K + Config::tileK - 1) / Config::tileK;
-  static constexpr int count = ClusterTile<Config>::count, whole = count - Config::streamKTiles;
-  static constexpr int contributedBlocks =
-      Config::segments * Config::segmentBlocks; ///< K blocks of each tile that contributors have.
-  static constexpr int allSegments = Config::streamKTiles * Config::segments;
-  static constexpr int segmentsEach = Config::streamKTiles > 0
-                                          ? (allSegments + Config::contributors - 1) / Config::contributors
-                                          : 0;
+/// K blocks of a product.
+template <class Config> constexpr int tilesKOf = (Config::K + Config::tileK - 1) / Config::tileK;
 
-  static_assert(Config::streamKTiles == 0 || (Config::segmentBlocks > 0 && whole > 0),
+/// How the tiles of a last wave that is not full are shared: `contributors` clusters, which have none of these `tiles`,
+/// compute `segments` segments of `segmentBlocks` K blocks of each.
+template <class Config> struct Shares {
+  static constexpr int tiles = Config::streamKTiles, contributors = Config::contributors, segments = Config::segments,
+                       segmentBlocks = Config::segmentBlocks;
+  static_assert(tiles == 0 || (segmentBlocks > 0 && ClusterTile<Config>::count > tiles),
                 "contributors have a tile of their own");
+  __device__ __forceinline__ Shares(int, int) {}
+};
+/// The same of a run's tiles, by the rule of sm90::gridOf() (codegen/cuda/matmul/Sm90Tiles.h).
+template <class Config>
+  requires requires { Config::mostSegments; }
+struct Shares<Config> {
+  int tiles = 0, contributors = 0, segments = 1, segmentBlocks = 0;
 
-  int number, step, end;         ///< `end` tiles are there in a run; with streamKTiles all.
+  __device__ __forceinline__ Shares(int count, int clusters) {
+    const int left = count % clusters;
+    if (left == 0 || left == count)
+      return;
+    contributors = clusters - left;
+    segments = minimum(Config::mostSegments, maximum(contributors / left, 1));
+    const int each = (left * segments + contributors - 1) / contributors;
+    segmentBlocks = (tilesKOf<Config> - Config::segmentCost * each) / (segments + each);
+    tiles = segmentBlocks >= Config::leastBlocks ? left : 0;
+  }
+};
+
+/// The walk of a cluster: every `step`-th tile from its first on. The first K blocks of the tiles of a last wave that
+/// is not full are left to the contributors (Shares). A contributor computes its segments before its own last tile, so
+/// that they are there when the others begin with them. Contributors are the first clusters: who waits, waits for those
+/// that started before.
+template <class Config> struct TileWalk {
+  static constexpr int tilesK = tilesKOf<Config>;
+
+  int number, step, end; ///< `end` tiles are there in a run.
+  Shares<Config> shares;
   int firstK = 0, endK = tilesK; ///< K blocks of the tile that are this cluster's.
 
-  __device__ __forceinline__ TileWalk(int cluster, int step, int end = count)
-      : number(cluster), step(step), end(end), next(cluster) {
+  __device__ __forceinline__ TileWalk(int cluster, int step, int end = ClusterTile<Config>::count)
+      : number(cluster), step(step), end(end), shares(end, step), next(cluster) {
     if (Config::streamKTiles == 0)
       return;
-    if (cluster < Config::contributors) {
-      const int first = cluster * segmentsEach;
-      segmentsLeft = first + segmentsEach < allSegments ? segmentsEach : allSegments - first;
-      contributed = whole + first / Config::segments, segment = first % Config::segments;
+    if (shares.tiles > 0 && cluster < shares.contributors) {
+      const int all = shares.tiles * shares.segments, each = (all + shares.contributors - 1) / shares.contributors,
+                first = cluster * each;
+      segmentsLeft = first + each < all ? each : all - first;
+      contributed = whole() + first / shares.segments, segment = first % shares.segments;
     }
     enter();
   }
@@ -80,7 +103,7 @@ template <class Config> struct TileWalk {
     }
     if (finishes())
       next += step;
-    else if (--segmentsLeft; ++segment == Config::segments)
+    else if (--segmentsLeft; ++segment == shares.segments)
       ++contributed, segment = 0;
     enter();
   }
@@ -99,11 +122,11 @@ template <class Config> struct TileWalk {
   /// Whether contributors have the first K blocks of a tile that this cluster finishes: segments from firstSegment()
   /// on.
   __device__ __forceinline__ bool hasContributors() const {
-    return Config::streamKTiles > 0 && firstK == contributedBlocks && finishes();
+    return Config::streamKTiles > 0 && firstK > 0 && finishes();
   }
   /// The number among all segments of this one, or of the first one of a tile that has contributors.
   __device__ __forceinline__ int firstSegment() const {
-    return (number - whole) * Config::segments + (finishes() ? 0 : segment);
+    return (number - whole()) * shares.segments + (finishes() ? 0 : segment);
   }
 
 private:
@@ -111,16 +134,19 @@ private:
   int segmentsLeft = 0;             ///< Segments of a contributor that are still to come.
   int contributed = 0, segment = 0; ///< The tile of the next one, and which of its segments that is.
 
+  /// Tiles that nobody shares.
+  __device__ __forceinline__ int whole() const { return end - shares.tiles; }
+
   __device__ __forceinline__ void enter() {
-    if (segmentsLeft > 0 && next + step >= whole) {
-      number = contributed, firstK = segment * Config::segmentBlocks, endK = firstK + Config::segmentBlocks;
+    if (segmentsLeft > 0 && next + step >= whole()) {
+      number = contributed, firstK = segment * shares.segmentBlocks, endK = firstK + shares.segmentBlocks;
       return;
     }
     number = next, firstK = 0, endK = tilesK;
-    if (next < whole)
+    if (next < whole() || shares.tiles == 0)
       return;
-    number = next < whole + Config::contributors ? count : next - Config::contributors;
-    firstK = contributedBlocks;
+    number = next < whole() + shares.contributors ? end : next - shares.contributors;
+    firstK = shares.segments * shares.segmentBlocks;
   }
 };
 
