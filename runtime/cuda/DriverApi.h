@@ -49,6 +49,7 @@
   CALL(cuStreamCreate)                                                                                                 \
   CALL(cuStreamDestroy)                                                                                                \
   CALL(cuStreamSynchronize)                                                                                            \
+  CALL(cuStreamWriteValue32)                                                                                           \
   CALL(cuStreamIsCapturing)                                                                                            \
   CALL(cuStreamBeginCapture)                                                                                           \
   CALL(cuStreamEndCapture)                                                                                             \
