@@ -21,9 +21,9 @@ std::uint64_t arenaBytes(std::span<const Program *const> programs) {
 } // namespace
 
 std::uint64_t BucketContexts::bytes(std::span<const Program *const> programs, std::size_t dims) {
-  std::uint64_t sum = lengthBytes(dims) + arenaBytes(programs);
+  std::uint64_t sum = lengthBytes(dims) + arenaBytes(programs) + aligned(Workspace(programs).bytes());
   for (const Program *program : programs)
-    sum += contextBytes(*program, /*hasOwnArena=*/false);
+    sum += contextBytes(*program, /*isShared=*/true);
   return sum;
 }
 
@@ -48,14 +48,22 @@ Result<BucketContexts> BucketContexts::make(Device &device, std::span<const Prog
     memory = memory.subspan(size);
     return size > 0 ? taken : std::span<std::byte>();
   };
-  const std::span<std::byte> lengths = take(lengthBytes(dims)), arena = take(arenaBytes(programs));
+  const Workspace shared(programs);
+  const std::span<std::byte> lengths = take(lengthBytes(dims)), arena = take(arenaBytes(programs)),
+                             workspace = take(aligned(shared.bytes()));
   made.forLengths = lengths.data();
   if (made.forLengths)
     if (Result<void> filled = device.fill(lengths.data(), 0, lengths.size()); !filled)
       return filled.error();
+  if (shared.zeroed > 0)
+    if (Result<void> filled = device.fill(workspace.data(), 0, shared.zeroed); !filled)
+      return filled.error();
   for (const Program *program : programs) {
-    Result<std::unique_ptr<Context>> context =
-        makeContext(*program, device, {.arena = arena, .memory = take(contextBytes(*program, /*hasOwnArena=*/false))});
+    Result<std::unique_ptr<Context>> context = makeContext(*program, device,
+                                                           {.arena = arena,
+                                                            .workspace = workspace,
+                                                            .shared = shared,
+                                                            .memory = take(contextBytes(*program, /*isShared=*/true))});
     if (!context)
       return context.error();
     made.contexts.push_back(std::move(*context));

@@ -12,7 +12,7 @@
 namespace kfuse::runtime {
 
 /// A context of each bucket, or the one of a model whose runs give no lengths. They run one after the other, and share
-/// one arena, that of the largest; constants and workspace are each program's own.
+/// one arena and one workspace, those of the largest; constants are each program's own.
 class BucketContexts {
 public:
   /// What they need of the device's memory.

@@ -49,7 +49,7 @@ public:
   Result<void> prepare(const ContextOptions &options);
   Result<void> run(Stream stream, std::span<void *const> arguments, std::span<void *const> results) override;
   std::uint64_t memoryBytes() const override {
-    return program.constants.size() + (sharesArena ? 0 : program.arenaBytes) + scratch.bytes();
+    return program.constants.size() + (sharesArena ? 0 : program.arenaBytes) + (sharesWorkspace ? 0 : scratch.bytes());
   }
   ReplayCounts replayCounts() const override { return replay ? replay->counts() : ReplayCounts(); }
 
@@ -68,7 +68,7 @@ private:
   Workspace scratch;
   std::vector<std::unique_ptr<LoadedKernel>> kernels;
   std::unique_ptr<DeviceBuffer> constants, arena, workspace; // Null where empty.
-  bool sharesArena = false;                                  // `arena` is others', too.
+  bool sharesArena = false, sharesWorkspace = false;         // They are others', too.
   std::unique_ptr<Replay> replay;                            // Null: launch step by step.
   std::vector<void *> bound;       // Caller's pointers of the current run: arguments, then results.
   std::vector<void *> stepBuffers; // Those of the step being launched.
@@ -84,6 +84,11 @@ Result<void> StepContext::prepare(const ContextOptions &options) {
                                        std::to_string(program.arenaBytes)};
   if (sharesArena)
     arena = std::make_unique<BorrowedBuffer>(options.arena);
+  sharesWorkspace = options.shared.has_value();
+  if (sharesWorkspace) {
+    scratch = *options.shared;
+    workspace = std::make_unique<BorrowedBuffer>(options.workspace);
+  }
   if (Result<void> loaded = loadKernels(); !loaded)
     return loaded;
   if (Result<void> allocated = allocateMemory(options.memory); !allocated)
@@ -108,7 +113,7 @@ Result<void> StepContext::loadKernels() {
 }
 
 Result<void> StepContext::allocateMemory(std::span<std::byte> given) {
-  if (const std::uint64_t needed = contextBytes(program, !sharesArena); given.data() && given.size() < needed)
+  if (const std::uint64_t needed = contextBytes(program, sharesWorkspace); given.data() && given.size() < needed)
     return Error{ErrorCode::Usage,
                  "the memory given has " + std::to_string(given.size()) + " bytes, expected " + std::to_string(needed)};
   if (reinterpret_cast<std::uintptr_t>(given.data()) % contextAlignment != 0)
@@ -132,11 +137,13 @@ Result<void> StepContext::allocateMemory(std::span<std::byte> given) {
   if (!sharesArena)
     if (Result<void> made = allocate(arena, program.arenaBytes); !made)
       return made;
-  if (Result<void> made = allocate(workspace, scratch.bytes()); !made)
-    return made;
-  if (scratch.zeroed > 0)
-    if (Result<void> filled = device.fill(workspace->data(), 0, scratch.zeroed); !filled)
+  if (!sharesWorkspace) {
+    if (Result<void> made = allocate(workspace, scratch.bytes()); !made)
+      return made;
+    if (Result<void> filled = scratch.zeroed > 0 ? device.fill(workspace->data(), 0, scratch.zeroed) : Result<void>();
+        !filled)
       return filled;
+  }
   return constants ? device.upload(constants->data(), program.constants.data(), program.constants.size())
                    : Result<void>();
 }
@@ -253,9 +260,9 @@ void *StepContext::address(const BufferRef &ref) const {
 
 } // namespace
 
-std::uint64_t contextBytes(const Program &program, bool hasOwnArena) {
-  return rounded(program.constants.size()) + (hasOwnArena ? rounded(program.arenaBytes) : 0) +
-         rounded(Workspace(program).bytes());
+std::uint64_t contextBytes(const Program &program, bool isShared) {
+  const std::uint64_t ofRun = isShared ? 0 : rounded(program.arenaBytes) + rounded(Workspace(program).bytes());
+  return rounded(program.constants.size()) + ofRun;
 }
 
 Result<std::unique_ptr<Context>> makeContext(const Program &program, Device &device, const ContextOptions &options) {

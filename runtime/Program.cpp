@@ -232,11 +232,12 @@ Result<void> Program::validate() const {
   }
 }
 
-Workspace::Workspace(const Program &program) {
-  for (const ProgramKernel &kernel : program.kernels) {
-    zeroed = std::max(zeroed, kernel.plan.zeroedBytes);
-    scratch = std::max(scratch, kernel.plan.workspaceBytes - kernel.plan.zeroedBytes);
-  }
+Workspace::Workspace(std::span<const Program *const> programs) {
+  for (const Program *program : programs)
+    for (const ProgramKernel &kernel : program->kernels) {
+      zeroed = std::max(zeroed, kernel.plan.zeroedBytes);
+      scratch = std::max(scratch, kernel.plan.workspaceBytes - kernel.plan.zeroedBytes);
+    }
 }
 
 } // namespace kfuse::runtime

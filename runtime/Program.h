@@ -6,8 +6,10 @@
 #include "kfuse/types.h"
 #include "runtime/Device.h"
 
+#include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -71,7 +73,7 @@ struct Program {
   friend bool operator==(const Program &, const Program &) = default;
 };
 
-/// The scratch memory all kernels of a program share, one after the other:
+/// The scratch memory all kernels of some programs share, one after the other:
 ///
 ///     |<------ zeroed ------>|<------ scratch ------>|
 ///          ^ kernel A: its zeroed bytes end, and its other scratch begins, at the boundary
@@ -82,7 +84,8 @@ struct Workspace {
   std::uint64_t zeroed = 0;  ///< Largest KernelPlan::zeroedBytes.
   std::uint64_t scratch = 0; ///< Largest KernelPlan::workspaceBytes past the zeroed ones.
 
-  explicit Workspace(const Program &program);
+  explicit Workspace(std::span<const Program *const> programs);
+  explicit Workspace(const Program &program) : Workspace(std::array{&program}) {}
   std::uint64_t bytes() const { return zeroed + scratch; }
   /// Where the workspace of `plan` begins.
   std::uint64_t offset(const codegen::KernelPlan &plan) const { return zeroed - plan.zeroedBytes; }
@@ -111,15 +114,17 @@ struct ContextOptions {
   /// The device's memory for values between steps, Program::arenaBytes or more, which outlives the context and may be
   /// that of other contexts that do not run at the same time; empty: memory of its own.
   std::span<std::byte> arena{};
+  /// Likewise for the kernels' scratch: that of `shared`, this program's among others, whose first bytes are zero.
+  std::span<std::byte> workspace{};
+  std::optional<Workspace> shared{};
   /// contextBytes() of the device's memory or more, aligned to contextAlignment, which outlives the context: all that
-  /// it needs, but for `arena` where that is given. Empty: memory of its own.
+  /// it needs, but for arena and workspace where both are given. Empty: memory of its own.
   std::span<std::byte> memory{};
 };
 
 inline constexpr std::size_t contextAlignment = 256;
-/// What a context of `program` needs for constants, workspace and, unless they lie in an arena that is given, values
-/// between steps.
-std::uint64_t contextBytes(const Program &program, bool hasOwnArena = true);
+/// What a context of `program` needs for constants and, unless arena and workspace are given, for these.
+std::uint64_t contextBytes(const Program &program, bool isShared = false);
 
 /// `program` and `device` must outlive the context. OutOfMemory names the bytes asked for.
 Result<std::unique_ptr<Context>> makeContext(const Program &program, Device &device,

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <functional>
 #include <random>
 #include <utility>
@@ -206,4 +207,9 @@ TEST_CASE("Workspace: no kernel's scratch reaches another's zeroed bytes") {
     CHECK(workspace.offset(*plan) + plan->zeroedBytes == workspace.zeroed);
     CHECK(workspace.offset(*plan) + plan->workspaceBytes <= workspace.bytes());
   }
+  Program other = test::sampleProgram(8);
+  other.kernels[0].plan.zeroedBytes = other.kernels[0].plan.workspaceBytes = 1024;
+  const runtime::Workspace ofBoth(std::array<const Program *, 2>{&program, &other});
+  CHECK(ofBoth.zeroed == 1024);
+  CHECK(ofBoth.scratch == workspace.scratch);
 }
