@@ -12,9 +12,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
-#include <ranges>
 #include <tuple>
 
 namespace kfuse::tools {
@@ -125,13 +125,14 @@ int explainBuckets(const ModelOptions &options, const ir::Target *target, const 
   Json json{{"target", target->name}, {"buckets", Json::array()}};
   Table table({"lengths", ">launches", ">estimate", ">arena"});
   std::vector<mlir::ModuleOp> modules;
-  for (const tuner::LengthBucket &bucket : made->buckets | std::views::reverse)
-    modules.push_back(*bucket.model.internals().model.module);
+  for (std::size_t i : made->order)
+    modules.push_back(*made->buckets[i].model.internals().model.module);
   Result<std::vector<tuner::PlannedModel>> programs = tuner::planModels(modules, *target, !options.noSimplify);
   if (!programs)
     return fail(programs.error());
   for (std::size_t i = 0; i < modules.size(); ++i) {
-    const tuner::PlannedModel &planned = (*programs)[modules.size() - 1 - i];
+    const auto place = std::ranges::find(made->order, i) - made->order.begin();
+    const tuner::PlannedModel &planned = (*programs)[static_cast<std::size_t>(place)];
     const passes::FusionTotals fused = passes::fusionSavings(mlir::func::FuncOp(planned.main.function)).fused;
     const std::string lengths = runtime::rangesOf(made->buckets[i].lengths);
     table.add({lengths, std::to_string(fused.launches), formatTime(fused.us),

@@ -19,7 +19,6 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <ranges>
 #include <set>
 #include <span>
 #include <utility>
@@ -100,7 +99,7 @@ Result<tuner::TunedModels> tuneAll(const TuneCommand &options, std::span<const M
   return tuned;
 }
 
-/// The programs of a model that has lengths, from the largest on.
+/// The programs of a model that has lengths.
 int tuneBuckets(const TuneCommand &options, const Model &model, const std::vector<int> &named) {
   if (!options.report.empty())
     return fail({ErrorCode::Usage, "--report shows one program; give its sizes with --shape in place of --dims"});
@@ -115,15 +114,16 @@ int tuneBuckets(const TuneCommand &options, const Model &model, const std::vecto
   if (!made)
     return fail(made.error());
   std::vector<Model> programs;
-  for (const tuner::LengthBucket &bucket : made->buckets | std::views::reverse)
-    programs.push_back(bucket.model);
+  for (std::size_t i : made->order)
+    programs.push_back(made->buckets[i].model);
   Result<tuner::TunedModels> tuned = tuneAll(options, programs, named);
   if (!tuned)
     return fail(tuned.error());
   Json json = Json::array();
   bool areKept = true;
   for (std::size_t i = 0; i < made->buckets.size(); ++i) {
-    const tuner::TuneReport &report = tuned->compiled[made->buckets.size() - 1 - i].report;
+    const auto place = std::ranges::find(made->order, i) - made->order.begin();
+    const tuner::TuneReport &report = tuned->compiled[static_cast<std::size_t>(place)].report;
     const std::string lengths = runtime::rangesOf(made->buckets[i].lengths);
     if (options.json)
       json.push_back({{"lengths", lengths}, {"program", Json::parse(tuner::toJson(report))}});

@@ -9,7 +9,6 @@
 #include <map>
 #include <numeric>
 #include <optional>
-#include <ranges>
 
 namespace kfuse::tuner {
 namespace {
@@ -116,15 +115,17 @@ Result<std::vector<std::int64_t>> rungsOf(const Model &model, std::size_t dim, c
   Result<std::vector<LengthBucket>> buckets = importBuckets(model, each);
   if (!buckets)
     return buckets.error();
+  const std::vector<double> weights = weightsOf(rungs, low, dim, histogram);
+  const std::vector<std::size_t> order = planningOrder(rungs.size(), medianOf(weights));
   std::vector<mlir::ModuleOp> modules;
-  for (const LengthBucket &bucket : *buckets | std::views::reverse) // The largest decides how weights are prepared.
-    modules.push_back(*bucket.model.internals().model.module);
+  for (std::size_t i : order)
+    modules.push_back(*(*buckets)[i].model.internals().model.module);
   Result<std::vector<PlannedModel>> planned = planModels(modules, target, simplify);
   if (!planned)
     return planned.error();
   std::vector<EstimatedProgram> programs(rungs.size());
-  onAllCores(rungs.size(), [&](std::size_t i) { programs[i] = EstimatedProgram((*planned)[rungs.size() - 1 - i]); });
-  return mergeRungs(rungs, weightsOf(rungs, low, dim, histogram), [&](std::size_t rung, std::size_t top) {
+  onAllCores(rungs.size(), [&](std::size_t i) { programs[order[i]] = EstimatedProgram((*planned)[i]); });
+  return mergeRungs(rungs, weights, [&](std::size_t rung, std::size_t top) {
     return rung == top ? programs[rung].ownUs() : programs[rung].usBy(programs[top]);
   });
 }
@@ -154,6 +155,17 @@ Result<std::vector<std::vector<std::int64_t>>> chooseRungs(const Model &model, c
     rungs.push_back(std::move(*chosen));
   }
   return rungs;
+}
+
+/// The bucket of lengths that half of all runs exceed.
+std::size_t middleOf(const runtime::BucketTable &table, const std::vector<Dim> &dims,
+                     std::span<const LengthCount> histogram) {
+  std::vector<std::int64_t> lengths;
+  for (std::size_t dim = 0; dim < dims.size(); ++dim) {
+    const std::vector<std::int64_t> &rungs = table.all()[dim];
+    lengths.push_back(rungs[medianOf(weightsOf(rungs, dims[dim].low, dim, histogram))]);
+  }
+  return table.find(lengths).value();
 }
 
 runtime::LengthAxes plain(const passes::Axes &axes) {
@@ -233,18 +245,20 @@ Result<LengthBuckets> bucketsOf(const Model &model, const ir::Target &target, bo
   Result<std::vector<LengthBucket>> buckets = importBuckets(model, lengths);
   if (!buckets)
     return buckets.error();
-  return LengthBuckets{std::move(*table), std::move(*buckets)};
+  std::vector<std::size_t> order = planningOrder(table->size(), middleOf(*table, model.dims(), histogram));
+  return LengthBuckets{std::move(*table), std::move(*buckets), std::move(order)};
 }
 
 namespace {
 
 /// The places of a model's programs, with what is known of them before they are compiled, and their models behind those
-/// of `all`: from the largest on, which decides how weights are prepared.
+/// of `all`, in the order in which they are planned.
 Result<ModelPrograms> addPrograms(const Model &model, const CompileOptions &options, std::vector<Model> &all) {
   ModelPrograms made;
   if (!model || model.dims().empty()) {
     all.push_back(model);
     made.programs.emplace_back();
+    made.order = {0};
     return made;
   }
   Result<const ir::Target *> target = resolveTarget(options.target);
@@ -256,8 +270,9 @@ Result<ModelPrograms> addPrograms(const Model &model, const CompileOptions &opti
   made.table = std::move(buckets->table);
   for (const LengthBucket &bucket : buckets->buckets)
     made.programs.push_back({{}, plain(bucket.edges)});
-  for (const LengthBucket &bucket : buckets->buckets | std::views::reverse)
-    all.push_back(bucket.model);
+  made.order = std::move(buckets->order);
+  for (std::size_t i : made.order)
+    all.push_back(buckets->buckets[i].model);
   return made;
 }
 
@@ -280,8 +295,8 @@ Result<TunedPrograms> tunePrograms(std::span<const Model> models, const CompileO
   made.device = std::move(tuned->device);
   auto next = tuned->compiled.begin();
   for (ModelPrograms &programs : made.models)
-    for (LengthProgram &program : programs.programs | std::views::reverse)
-      program.compiled = std::move(*next++);
+    for (std::size_t i : programs.order)
+      programs.programs[i].compiled = std::move(*next++);
   return made;
 }
 

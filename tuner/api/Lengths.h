@@ -23,6 +23,7 @@ struct LengthBucket {
 struct LengthBuckets {
   runtime::BucketTable table;
   std::vector<LengthBucket> buckets; ///< In the table's order.
+  std::vector<std::size_t> order;    ///< In which they are planned: the one of half of all runs first.
 };
 
 /// The bucket of these lengths. BadModel names the op that cannot be done for lengths that a run gives.
@@ -37,6 +38,7 @@ Result<LengthBuckets> bucketsOf(const Model &model, const ir::Target &target, bo
 struct ModelPrograms {
   runtime::BucketTable table;
   std::vector<LengthProgram> programs; ///< In the table's order.
+  std::vector<std::size_t> order;      ///< In which they are planned and tuned.
 };
 
 /// The programs of several models, tuned.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <numeric>
 
 namespace kfuse::tuner {
 namespace {
@@ -33,6 +34,22 @@ std::vector<double> weightsOf(std::span<const std::int64_t> rungs, std::int64_t 
       weights[i] += one.lengths[dim] > above && one.lengths[dim] <= rungs[i] ? one.count : 0;
   }
   return weights;
+}
+
+std::size_t medianOf(std::span<const double> weights) {
+  double left = std::accumulate(weights.begin(), weights.end(), 0.0) / 2;
+  std::size_t i = 0;
+  while (i + 1 < weights.size() && (left -= weights[i]) > 0)
+    ++i;
+  return i;
+}
+
+std::vector<std::size_t> planningOrder(std::size_t count, std::size_t middle) {
+  std::vector<std::size_t> order{middle};
+  for (std::size_t i = count; i-- > 0;)
+    if (i != middle)
+      order.push_back(i);
+  return order;
 }
 
 std::vector<std::int64_t> mergeRungs(std::span<const std::int64_t> rungs, std::span<const double> weights,

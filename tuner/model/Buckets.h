@@ -18,6 +18,13 @@ std::vector<std::int64_t> ladder(std::int64_t low, std::int64_t high);
 std::vector<double> weightsOf(std::span<const std::int64_t> rungs, std::int64_t low, std::size_t dim,
                               std::span<const LengthCount> histogram);
 
+/// The interval in which the weights' median lies.
+std::size_t medianOf(std::span<const double> weights);
+
+/// The order in which programs of so many buckets are planned: `middle`, which decides how weights are prepared, then
+/// from the largest on.
+std::vector<std::size_t> planningOrder(std::size_t count, std::size_t middle);
+
 /// The rungs left when neighbours are merged, into the higher one, where runs that are weighted so take less than 3 %
 /// longer. `us(rung, top)` is the time of a run of the lengths of one rung by the program of another, or of its own.
 std::vector<std::int64_t> mergeRungs(std::span<const std::int64_t> rungs, std::span<const double> weights,

@@ -427,3 +427,11 @@ TEST_CASE("buckets: neighbours that cost little merge, by how often they run") {
   const std::vector<LengthCount> histogram{{{1}, 5}, {{3}, 2}, {{4}, 1}};
   CHECK(tuner::weightsOf(rungs, 1, 0, histogram) == std::vector<double>{5, 0, 3, 0});
 }
+
+TEST_CASE("buckets: that of half of all runs is planned first, and decides how weights are prepared") {
+  CHECK(tuner::medianOf(std::vector<double>{5, 0, 3, 0}) == 0);
+  CHECK(tuner::medianOf(std::vector<double>{1, 1, 3, 1}) == 2);
+  CHECK(tuner::medianOf(std::vector<double>{0, 0}) == 0);
+  CHECK(tuner::planningOrder(4, 1) == std::vector<std::size_t>{1, 3, 2, 0});
+  CHECK(tuner::planningOrder(1, 0) == std::vector<std::size_t>{0});
+}
