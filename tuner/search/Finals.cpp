@@ -14,8 +14,9 @@ constexpr double warmupMs = 2;    ///< Before each visit.
 constexpr double visitUs = 2000;  ///< The samples of a visit take about so long.
 constexpr double clockMs = 60;    ///< The time in which a card comes to its clock: the very first visit's warm-up, and
                                   ///< every visit's for kernels measured at their own clock.
-constexpr double sampleUs = 400;  ///< What a sample takes at least.
-constexpr double longRunUs = 1e3; ///< Longer kernels need no warm-up after the first visit.
+constexpr double briefClockMs = 15; ///< The same where there is one turn.
+constexpr double sampleUs = 400;    ///< What a sample takes at least.
+constexpr double longRunUs = 1e3;   ///< Longer kernels need no warm-up after the first visit.
 constexpr double longTurnUs =
     1e4; ///< Longer kernels are owed two turns, not four: one turn of eight finalists takes 0.1 s or more.
 
@@ -43,6 +44,8 @@ Finals::Finals(TrialRunner &runner, const Budget &budget, Clock::time_point star
 }
 
 double Finals::warmupMsOf(const Trial &trial, bool isWarm) const {
+  if (!isWarm && rounds == 0) // One turn tells what is percents apart, which the clock of a card just idle is not.
+    return briefClockMs;
   return !isWarm || hasOwnClock(trial) ? clockMs : trial.medianUs() > longRunUs ? 0 : warmupMs;
 }
 double Finals::sampledUsOf(const Trial &trial) const { return hasOwnClock(trial) ? clockMs * 1e3 : visitUs; }

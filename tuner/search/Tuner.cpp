@@ -25,9 +25,10 @@ namespace {
 
 constexpr std::chrono::milliseconds pollPause(50); // Between looks at what other processes have finished.
 constexpr double endToEndShare = 0.2;              // At most this share of the time for a model.
-constexpr int batchesAhead = 4; // Batches of candidates that are compiled while a kernel is measured for a second.
-/// Candidates that are compiled ahead where a kernel takes 0.2 s: those of an attention compile for 3 s.
-constexpr int aheadBesideWinners = 128;
+/// Candidates that are compiled ahead: kernels of later programs take 0.2 s each, and an attention compiles for 3 s.
+constexpr int candidatesAhead = 256;
+/// Kernels at most whose candidates are ranked, for 10 ms each, while the device waits for one of them.
+constexpr int kernelsAtOnce = 4;
 
 std::string regionOf(const TuningContext &context, const TuningTask &task) {
   return regionKey(task.signature, task.templateName, context.target.name, context.sku(), context.compiler.version());
@@ -314,19 +315,19 @@ bool Tuning::isOfOtherProgram(std::size_t index) const {
 void Tuning::compileAheadOf(std::size_t position) {
   if (context.target.isCpu())
     return;
-  int candidates = 0;
-  for (std::size_t i = position; i < missing.size(); ++i) {
+  int candidates = 0, ranked = 0;
+  for (std::size_t i = position; i < missing.size() && candidates < candidatesAhead; ++i) {
     const std::size_t index = missing[i].index;
     const TuningTask &task = tasks[index];
-    const bool isBesideWinner = isOfOtherProgram(index);
-    if (candidates >= (isBesideWinner ? aheadBesideWinners : batchesAhead * budgetOf(context).candidates))
-      break;
-    const int own = (isBesideWinner ? budgetBesideWinner(context) : budgetOf(context)).candidates;
+    const int own = (isOfOtherProgram(index) ? budgetBesideWinner(context) : budgetOf(context)).candidates;
     candidates += own;
     const auto [made, isNew] = announced.try_emplace(index);
     Announced &ahead = made->second;
-    if (isNew)
+    if (isNew) {
       compileFirstBatch(context, *compiled, task, own, ahead.wanted);
+      if (++ranked == kernelsAtOnce)
+        break;
+    }
     if (const std::size_t known = winners[task.ops]; std::exchange(ahead.winners, known) != known)
       if (std::optional<codegen::TileConfig> seed = firstGuess(context, task))
         compileAhead(context, *compiled, task, *seed, ahead.wanted);

@@ -23,13 +23,14 @@ struct Config {
 
 /// Walks all clusters: every line of every tile is somebody's, once; every segment has a place of its own, which
 /// whoever finishes the tile knows; contributors wait for nobody and come first.
-template <class Config> void check(int clusters) {
+template <class Config> void check(int clusters, int tiles = kfuse::ClusterTile<Config>::count) {
   using Walk = kfuse::TileWalk<Config>;
-  std::vector<int> owners(Walk::count * Walk::tilesK); // How many clusters have each line.
-  std::map<int, int> segments;                         // Place -> tile of which sums are left there.
+  const kfuse::Shares<Config> shares(tiles, clusters);
+  std::vector<int> owners(tiles * Walk::tilesK); // How many clusters have each line.
+  std::map<int, int> segments;                   // Place -> tile of which sums are left there.
   for (int cluster = 0; cluster < clusters; ++cluster) {
     bool helps = false, waits = false;
-    Walk walk(cluster, clusters);
+    Walk walk(cluster, clusters, tiles);
     for (bool isPromised = walk.isThere(); walk.isThere() || isPromised; walk.advance()) {
       REQUIRE(walk.isThere() == isPromised); // Else a warpgroup waits for its turn, and nobody gives it.
       isPromised = walk.hasNext();
@@ -45,21 +46,27 @@ template <class Config> void check(int clusters) {
       helps |= !walk.finishes(), waits |= walk.hasContributors();
     }
     CHECK_FALSE((helps && waits)); // Or clusters might wait for each other.
-    CHECK((!waits || cluster >= Config::contributors));
-    CHECK((!helps || cluster < Config::contributors));
+    CHECK((!waits || cluster >= shares.contributors));
+    CHECK((!helps || cluster < shares.contributors));
   }
   CHECK(std::all_of(owners.begin(), owners.end(), [](int count) { return count == 1; }));
   std::size_t taken = 0;
   for (int cluster = 0; cluster < clusters; ++cluster)
-    for (Walk walk(cluster, clusters); walk.isThere(); walk.advance())
+    for (Walk walk(cluster, clusters, tiles); walk.isThere(); walk.advance())
       if (walk.hasContributors())
-        for (int segment = 0; segment < Config::segments; ++segment, ++taken) {
+        for (int segment = 0; segment < shares.segments; ++segment, ++taken) {
           REQUIRE(segments.count(walk.firstSegment() + segment) == 1);
           CHECK(segments[walk.firstSegment() + segment] == walk.number);
         }
   CHECK(taken == segments.size());
-  CHECK(taken == static_cast<std::size_t>(Walk::allSegments));
+  CHECK(taken == static_cast<std::size_t>(shares.tiles * shares.segments));
+  CHECK((segments.empty() || segments.rbegin()->first < clusters)); // As many places as sm90::gridOf() gives.
 }
+
+/// The same where a run's rows decide how many tiles there are.
+struct RunConfig : Config<1000, 2000, 1000, 1, 0, 1, 0> {
+  static constexpr int mostSegments = 7, segmentCost = 1, leastBlocks = 2;
+};
 
 } // namespace
 
@@ -71,4 +78,16 @@ TEST_CASE("TileWalk: every K block of every tile is one cluster's") {
   check<Config<1000, 2000, 1000, 24, 16, 1, 5>>(40);
   check<Config<1000, 2000, 1000, 4, 16, 4, 3>>(20); // Three whole waves.
   check<Config<1000, 2000, 1000, 13, 4, 1, 3>>(17);
+}
+
+TEST_CASE("TileWalk: clusters share the last tiles of any run") {
+  int sharing = 0;
+  for (int clusters : {1, 5, 17, 50})
+    for (int tiles = 1; tiles <= 64; ++tiles) {
+      CAPTURE(clusters);
+      CAPTURE(tiles);
+      check<RunConfig>(clusters, tiles);
+      sharing += kfuse::Shares<RunConfig>(tiles, clusters).tiles > 0;
+    }
+  CHECK(sharing > 50);
 }

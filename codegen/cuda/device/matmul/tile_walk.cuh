@@ -5,8 +5,6 @@
 // 128 x 128 took 214 us in single blocks, whole 207.
 #pragma once
 
-#include <kfuse/math.cuh>
-
 namespace kfuse {
 
 /// Whether the 64-row side of the instruction lies along N.
@@ -65,7 +63,8 @@ struct Shares<Config> {
     if (left == 0 || left == count)
       return;
     contributors = clusters - left;
-    segments = minimum(Config::mostSegments, maximum(contributors / left, 1));
+    const int most = contributors > left ? contributors / left : 1; // As many as there are contributors for.
+    segments = most < Config::mostSegments ? most : Config::mostSegments;
     const int each = (left * segments + contributors - 1) / contributors;
     segmentBlocks = (tilesKOf<Config> - Config::segmentCost * each) / (segments + each);
     tiles = segmentBlocks >= Config::leastBlocks ? left : 0;
