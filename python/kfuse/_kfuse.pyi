@@ -66,7 +66,7 @@ class Model:
         them, now and in compile(), on any thread.
         """
 
-def load(path: str | os.PathLike[str], *, params: Sequence[str] = [], shapes: Mapping[str, Sequence[int]] = {}, states: Sequence[str] = [], tf32: bool = False, dims: dict[str, tuple[int, int]] = {}, axes: Mapping[str, Sequence[str]] = {}) -> Model:
+def load(path: str | os.PathLike[str], *, params: Sequence[str] = [], shapes: Mapping[str, Sequence[int]] = {}, states: Sequence[str] = [], tf32: bool = False, dims: dict[str, tuple[int, int]] = {}, axes: Mapping[str, Sequence[str]] = {}, checkpoint: str | os.PathLike[str] | None = None, checkpoint_prefix: str = '') -> Model:
     """
     Reads an ONNX file or the dialect's text.
 
@@ -74,6 +74,10 @@ def load(path: str | os.PathLike[str], *, params: Sequence[str] = [], shapes: Ma
     in the file, states names inputs that become an output's memory ('past*=present*'), tf32 allows products
     of f32 to cut their operands for tensor cores. dims are sizes that each run gives, by the file's names of
     dimensions, {'tokens': (1, 8192)}; axes names those that have none in the file, {'x': ['1', 'tokens', '64']}.
+
+    checkpoint is a folder as transformers saves a model, config.json and safetensors: weights of the parameters,
+    and of inputs, that have the names of its tensors behind checkpoint_prefix ('model.layers.0.'). Those that it
+    holds quantised (GPTQ, AWQ, compressed-tensors, HQQ) stay so, and the graph dequantises them.
     """
 
 class Tensor:

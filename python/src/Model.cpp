@@ -16,11 +16,16 @@ std::string reprOf(const TensorDesc &desc) {
          std::string(toString(desc.type)) + "', shape=" + nb::cast<std::string>(nb::repr(tupleOf(desc.shape))) + ")";
 }
 
+std::string pathOf(const nb::object &path) {
+  return nb::cast<std::string>(nb::module_::import_("os").attr("fspath")(path));
+}
+
 Model load(const nb::object &path, const std::vector<std::string> &params, const std::map<std::string, Shape> &shapes,
            const std::vector<std::string> &states, bool tf32, const nb::dict &dims,
-           const std::map<std::string, std::vector<std::string>> &axes) {
-  const auto name = nb::cast<std::string>(nb::module_::import_("os").attr("fspath")(path));
-  const LoadOptions options{shapes, params, states, tf32, dimsOf(dims), axes};
+           const std::map<std::string, std::vector<std::string>> &axes, const nb::object &checkpoint,
+           const std::string &checkpointPrefix) {
+  const std::string name = pathOf(path), folder = checkpoint.is_none() ? "" : pathOf(checkpoint);
+  const LoadOptions options{shapes, params, states, tf32, dimsOf(dims), axes, folder, checkpointPrefix};
   nb::gil_scoped_release released;
   Result<Model> model = Model::load(name, options);
   nb::gil_scoped_acquire again;
@@ -85,16 +90,22 @@ void bindModel(nb::module_ &module) {
       "load", &load, nb::arg("path"), nb::kw_only(), nb::arg("params") = std::vector<std::string>(),
       nb::arg("shapes") = std::map<std::string, Shape>(), nb::arg("states") = std::vector<std::string>(),
       nb::arg("tf32") = false, nb::arg("dims") = nb::dict(),
-      nb::arg("axes") = std::map<std::string, std::vector<std::string>>(),
+      nb::arg("axes") = std::map<std::string, std::vector<std::string>>(), nb::arg("checkpoint") = nb::none(),
+      nb::arg("checkpoint_prefix") = "",
       nb::sig("def load(path: str | os.PathLike[str], *, params: collections.abc.Sequence[str] = [], "
               "shapes: collections.abc.Mapping[str, collections.abc.Sequence[int]] = {}, "
               "states: collections.abc.Sequence[str] = [], tf32: bool = False, dims: dict[str, tuple[int, int]] = {}, "
-              "axes: collections.abc.Mapping[str, collections.abc.Sequence[str]] = {}) -> Model"),
+              "axes: collections.abc.Mapping[str, collections.abc.Sequence[str]] = {}, "
+              "checkpoint: str | os.PathLike[str] | None = None, checkpoint_prefix: str = '') -> Model"),
       "Reads an ONNX file or the dialect's text.\n\n"
       "params are globs naming inputs that are fixed between runs, shapes gives those of inputs that are dynamic\n"
       "in the file, states names inputs that become an output's memory ('past*=present*'), tf32 allows products\n"
       "of f32 to cut their operands for tensor cores. dims are sizes that each run gives, by the file's names of\n"
-      "dimensions, {'tokens': (1, 8192)}; axes names those that have none in the file, {'x': ['1', 'tokens', '64']}.");
+      "dimensions, {'tokens': (1, 8192)}; axes names those that have none in the file, {'x': ['1', 'tokens', "
+      "'64']}.\n\n"
+      "checkpoint is a folder as transformers saves a model, config.json and safetensors: weights of the parameters,\n"
+      "and of inputs, that have the names of its tensors behind checkpoint_prefix ('model.layers.0.'). Those that it\n"
+      "holds quantised (GPTQ, AWQ, compressed-tensors, HQQ) stay so, and the graph dequantises them.");
 }
 
 } // namespace kfuse::python

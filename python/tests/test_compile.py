@@ -6,6 +6,7 @@ The second within which Ctrl-C ends is 2.5 here, for machines with other work be
 
 import importlib.metadata
 import importlib.util
+import json
 import logging
 import os
 import pathlib
@@ -245,6 +246,45 @@ class Packs(unittest.TestCase):
                 kfuse.load_pack(path)
             with self.assertRaises(kfuse.errors.IoError):
                 kfuse.load_pack(f"{place}/none.kfp")
+
+
+class Checkpoints(unittest.TestCase):
+    data = REPOSITORY / "tests" / "data"
+
+    def stored(self):
+        """Tensors of f32 by their names, of one input and what ONNX Runtime computes of it."""
+        file = (self.data / "llama_expected.safetensors").read_bytes()
+        start = 8 + int.from_bytes(file[:8], "little")
+        tensors = json.loads(file[8:start])
+        return {
+            name: np.frombuffer(file[start + tensor["data_offsets"][0] : start + tensor["data_offsets"][1]], "<f4")
+            .reshape(tensor["shape"]).copy()
+            for name, tensor in tensors.items() if name != "__metadata__"
+        }  # fmt: skip
+
+    def test_weights(self):
+        """A block with GPTQ's weights, which stay codes of 4 bits, computes what ONNX Runtime does."""
+        model = kfuse.load(
+            self.data / "llama_block.onnx", checkpoint=self.data / "checkpoints" / "llama_gptq",
+            checkpoint_prefix="model.layers.0.",
+        )  # fmt: skip
+        codes = {each.name: each for each in model.parameters}["self_attn.k_proj.qweight"]
+        self.assertEqual(codes.type, "u4")
+        self.assertEqual(len(model.parameter_data(codes.name)), codes.bytes)
+        expected = self.stored()
+        with folder() as place:
+            program = kfuse.compile(model, target="cpu", effort="none", store=f"{place}/store.db")
+        y = program.session(program.prepare())(expected["x"])
+        self.assertLess(np.linalg.norm(y - expected["y"]), 1e-5 * np.linalg.norm(expected["y"]))
+
+    def test_refused(self):
+        block = self.data / "llama_block.onnx"
+        with self.assertRaisesRegex(kfuse.errors.UsageError, "checkpoint"):
+            kfuse.load(block, checkpoint_prefix="model.layers.0.")
+        with self.assertRaisesRegex(kfuse.errors.IoError, "no folder"):
+            kfuse.load(block, checkpoint=block)
+        with self.assertRaises(TypeError):
+            kfuse.load(block, checkpoint=7)
 
 
 class Package(unittest.TestCase):
