@@ -17,7 +17,7 @@ from safetensors.numpy import save_file
 
 from write_checkpoints import Folder
 
-ROWS, HIDDEN, HEADS, KV_HEADS, SIZE, INNER, GROUP = 5, 64, 4, 2, 16, 96, 32
+ROWS, HIDDEN, HEADS, KV_HEADS, SIZE, INNER, GROUP = 5, 64, 6, 2, 16, 160, 32
 LINEARS = {"self_attn.q_proj": (HEADS * SIZE, HIDDEN), "self_attn.k_proj": (KV_HEADS * SIZE, HIDDEN), "self_attn.v_proj": (KV_HEADS * SIZE, HIDDEN),
            "self_attn.o_proj": (HIDDEN, HEADS * SIZE), "mlp.gate_proj": (INNER, HIDDEN), "mlp.up_proj": (INNER, HIDDEN), "mlp.down_proj": (HIDDEN, INNER)}
 NORMS = ("input_layernorm", "post_attention_layernorm")
