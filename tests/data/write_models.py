@@ -13,7 +13,8 @@ WRITERS = [
     arithmetic.activations, arithmetic.integers, arithmetic.pointwise, arithmetic.rows, arithmetic.rare, arithmetic.einsum,
     layout.layout, layout.indexing, images.windows, images.sampling,
     attention.decode, attention.transformer, attention.microsoft,
-    runtime.attention, runtime.group_query, runtime.others, packed.packed_attention, quantised.ops, quantised.single_products,
+    runtime.attention, runtime.group_query, runtime.others, packed.packed_attention, quantised.ops, quantised.along_n,
+    quantised.single_products,
     caches.rows_by_position, caches.grown, caches.buffers, caches.genai, control_flow.control_flow,
 ]
 

@@ -208,13 +208,26 @@ Result<void> Importer::addInitializer(const TensorProto &initializer) {
   return names.define(initializer.name(), *value);
 }
 
-Value Importer::converted(Value value, const std::string &form, const Conversion &convert) {
-  if (std::optional<HostTensor> constant = Emitter::constantOf(value))
-    return emit->constant(toHost(convert({constant->type, constant->shape, constant->bytes, nullptr})));
+/// The argument's name, whose data the file has; "" for other values.
+std::string Importer::storedName(Value value) const {
   auto argument = mlir::dyn_cast<mlir::BlockArgument>(value);
   std::string name;
   if (argument)
     name = mlir::cast<mlir::StringAttr>(argumentAttributes[argument.getArgNumber()].get(nameAttrName)).str();
+  return model.parameters.contains(name) ? name : "";
+}
+
+/// A body's nodes may be imported several times.
+bool Importer::isConvertible(Value value) const {
+  const std::string name = storedName(value);
+  return !name.empty() && !names.isInsideNode() && value.use_empty() && !forms.contains(value) &&
+         usesOf(graph, name) == 1;
+}
+
+Value Importer::converted(Value value, const std::string &form, const Conversion &convert) {
+  if (std::optional<HostTensor> constant = Emitter::constantOf(value))
+    return emit->constant(toHost(convert({constant->type, constant->shape, constant->bytes, nullptr})));
+  const std::string name = storedName(value);
   auto parameter = model.parameters.find(name);
   if (parameter == model.parameters.end())
     return emit->fail("its packed integers are no initializer of the file");

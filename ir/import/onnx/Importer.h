@@ -37,12 +37,15 @@ private:
 
   std::optional<Ints> declaredShape(llvm::StringRef value) const override;
   bool isOnlyMoved(llvm::StringRef value) const override { return onnx::isOnlyMoved(graph, value); }
+  bool isConvertible(mlir::Value value) const override;
+  bool isRightFactor(llvm::StringRef value) const override { return onnx::isRightFactor(graph, value); }
   bool mayUpdate(llvm::StringRef input, llvm::StringRef result) const override;
   mlir::Value converted(mlir::Value value, const std::string &form, const Conversion &convert) override;
   std::optional<llvm::SmallVector<mlir::Value>> importBody(const ::onnx::GraphProto &body,
                                                            llvm::ArrayRef<mlir::Value> inputs) override;
   Result<llvm::SmallVector<mlir::Value>> addBody(const ::onnx::GraphProto &body, llvm::ArrayRef<mlir::Value> inputs);
 
+  std::string storedName(mlir::Value value) const;
   mlir::Value addArgument(const TensorDesc &desc, llvm::StringRef role);
   mlir::Attribute text(llvm::StringRef value) { return mlir::StringAttr::get(&context, value); }
 

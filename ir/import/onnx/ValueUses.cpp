@@ -66,4 +66,15 @@ bool isOnlyMoved(const ::onnx::GraphProto &graph, llvm::StringRef value) {
   return true;
 }
 
+bool isRightFactor(const ::onnx::GraphProto &graph, llvm::StringRef value) {
+  auto isProduct = [](const NodeProto &node) {
+    auto isTurned = [](const auto &attribute) { return attribute.name() == "transB" && attribute.i() != 0; };
+    return node.op_type() == "MatMul" || (node.op_type() == "Gemm" && llvm::none_of(node.attribute(), isTurned));
+  };
+  int read = 0;
+  for (const NodeProto &node : graph.node())
+    read += isProduct(node) && node.input_size() > 1 && node.input(1) == value ? 1 : 0;
+  return read > 0 && read == usesOf(graph, value);
+}
+
 } // namespace kfuse::ir::onnx

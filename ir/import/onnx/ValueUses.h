@@ -16,4 +16,7 @@ int usesOf(const ::onnx::GraphProto &graph, llvm::StringRef value);
 /// Whether a value's numbers are only moved, compared and cast by what reads it, and are no output.
 bool isOnlyMoved(const ::onnx::GraphProto &graph, llvm::StringRef value);
 
+/// Whether products alone read a value, as the right factor [K, N], and it is no output.
+bool isRightFactor(const ::onnx::GraphProto &graph, llvm::StringRef value);
+
 } // namespace kfuse::ir::onnx

@@ -195,6 +195,31 @@ def ops():
     cases.write("ops_quantised")
 
 
+def along_n():
+    """Products whose weights [K, N] lie along N, as exporters write them in front of MatMul."""
+    cases = QuantisedCases(opset=21)
+    x = noise(3, 48)
+
+    def add(name, kind, bits, signed, scales, zeros, sizes, op="MatMul", **flags):
+        q = small_integers(bits, 48, 10, signed=signed)
+        operands = dict(x=x, q=of_type("q", q, getattr(TensorProto, kind)), s=scales / (1 << bits))
+        inputs, zero = ["q", "s"], 0
+        if zeros is not None:
+            operands["z"] = of_type("z", zeros, getattr(TensorProto, kind))
+            inputs.append("z")
+            zero = spread(zeros.reshape(-(-48 // sizes[0]), -(-10 // sizes[1])), sizes, q.shape)
+        wide = spread(operands["s"].astype(np.float64).reshape(-(-48 // sizes[0]), -(-10 // sizes[1])), sizes, q.shape)
+        nodes = [node("DequantizeLinear", inputs, ["d"], **flags), node(op, ["x", "d"], ["y"])]
+        cases.check(name, nodes, x @ ((q - zero) * wide), **operands)
+
+    add("int4_blocks", "INT4", 4, True, noise(3, 10), None, (16, 1), axis=0, block_size=16)
+    add("uint4_blocks", "UINT4", 4, False, noise(3, 10), small_integers(4, 3, 10), (16, 1), axis=0, block_size=16)
+    add("uint8_blocks", "UINT8", 8, False, noise(2, 10), small_integers(8, 2, 10), (32, 1), axis=0, block_size=32)
+    add("int8_columns", "INT8", 8, True, noise(10), small_integers(8, 10, signed=True), (48, 1), op="Gemm", axis=1)
+    add("int8_all", "INT8", 8, True, noise(1), None, (48, 10))
+    cases.write("ops_along_n")
+
+
 def single_products():
     """Integers that lie across bytes in a file, and products that are refused."""
     odd = small_integers(4, 3, 5)

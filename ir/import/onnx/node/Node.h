@@ -32,6 +32,10 @@ public:
   /// The parameter, or constant, that `convert` makes of the data of one of the file: once, for all that ask for the
   /// same `form`. Null, and failed, for other values and where something reads it in another form.
   virtual mlir::Value converted(mlir::Value value, const std::string &form, const Conversion &convert) = 0;
+  /// Whether converted() may give another form of a value: the file has its data, and one node alone reads it.
+  virtual bool isConvertible(mlir::Value value) const = 0;
+  /// Whether products alone read a value, as the right factor [K, N], and it is no output.
+  virtual bool isRightFactor(llvm::StringRef value) const = 0;
   /// Whether a value's numbers are only moved, compared and cast by what reads it, and are no output.
   virtual bool isOnlyMoved(llvm::StringRef value) const = 0;
   /// Whether `input` is an input of the model that is read once, and `result` an output of it.
@@ -71,6 +75,10 @@ public:
   mlir::Value converted(unsigned i, const std::string &form, const Conversion &convert) {
     return around.converted(inputs[i], form, convert);
   }
+  /// Whether input `i` may be converted.
+  bool isConvertible(unsigned i) const { return around.isConvertible(inputs[i]); }
+  /// Whether products alone read result `i`, as the right factor [K, N].
+  bool isRightFactor(unsigned i) const { return around.isRightFactor(proto.output(static_cast<int>(i))); }
   /// The shape that the file gives result `i`, where it does.
   std::optional<Ints> declaredShape(unsigned i) const;
   /// Whether the numbers of result `i` are only moved, compared and cast, and are no output.

@@ -1,5 +1,6 @@
 // ONNX's own ops of quantised tensors: to them, from them, and products of integers.
 #include "ir/import/onnx/quantised/Ops.h"
+#include "ir/import/onnx/quantised/Transposed.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -66,6 +67,26 @@ std::optional<DType> typeAttribute(Node &node, llvm::StringRef name, DType other
   return type;
 }
 
+/// Whether the weights [K, N] of products can be stored along K, where kernels read several at a time. Scales and zeros
+/// that are matrices are turned with them.
+bool isStoredAlongN(Node &node) {
+  auto isTurned = [&](unsigned i) { return !node.input(i) || node.rank(i) < 2 || node.isConvertible(i); };
+  return node.rank(0) == 2 && node.isRightFactor(0) && node.isConvertible(0) && isTurned(1) && isTurned(2);
+}
+
+/// Dequantised weights [K, N], stored as [N, K].
+Value dequantisedAlongK(Node &node, Blocks blocks) {
+  Emitter &emit = node.emit;
+  std::swap(blocks.sizes[0], blocks.sizes[1]);
+  std::swap(blocks.scales[0], blocks.scales[1]);
+  auto turned = [&](unsigned i) {
+    return node.rank(i) == 2 ? node.converted(i, "rows that were columns", transposed) : node.input(i);
+  };
+  const Value q = turned(0), scales = emit.reshape(turned(1), blocks.scales),
+              zeros = node.input(2) ? emit.reshape(turned(2), blocks.scales) : Value();
+  return emit.transpose(emit.dequantize(q, scales, zeros, blocks.sizes), {1, 0});
+}
+
 Values dequantizeLinear(Node &node) {
   Emitter &emit = node.emit;
   Value x = node.input(0), zero = node.input(2);
@@ -73,6 +94,8 @@ Values dequantizeLinear(Node &node) {
   std::optional<DType> result = typeAttribute(node, "output_dtype", node.type(1));
   if (!blocks || !result)
     return Value();
+  if (smallInteger(node.type(0)) && isStoredAlongN(node))
+    return emit.cast(dequantisedAlongK(node, *blocks), *result);
   if (smallInteger(node.type(0)))
     return emit.cast(emit.dequantize(x, emit.reshape(node.input(1), blocks->scales),
                                      zero ? emit.reshape(zero, blocks->scales) : Value(), blocks->sizes),

@@ -2,6 +2,8 @@
 // case, and give the largest difference (tests/data/writers).
 #include "ImportedModel.h"
 
+#include "ir/dialect/Kfuse.h"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -48,6 +50,15 @@ TEST_CASE("onnx ops: ONNX Runtime's grouped queries") { checkCases("ops_group_qu
 TEST_CASE("onnx ops: what else ONNX Runtime's optimiser writes") { checkCases("ops_runtime.onnx", 23); }
 
 TEST_CASE("onnx ops: tensors of 8, 4 and 2 bits") { checkCases("ops_quantised.onnx", 66); }
+
+TEST_CASE("onnx ops: weights that lie along N in the file are stored along K, where products read them") {
+  checkCases("ops_along_n.onnx", 5);
+  ImportedModel model(testData("ops_along_n.onnx"));
+  model.main().walk([](ir::DequantizeOp weights) {
+    CHECK(weights.getType().getShape().vec() == Shape{10, 48});
+    CHECK(llvm::isa<mlir::BlockArgument>(weights->getOperand(0)));
+  });
+}
 
 TEST_CASE("onnx ops: 4-bit integers of the file lie across rows, those of kfuse in bytes of their row") {
   ImportedModel model(testData("int4_rows.onnx"));
