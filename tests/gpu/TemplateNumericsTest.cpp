@@ -234,21 +234,32 @@ TEST_CASE("Weights of few bits on mma.sync: right for every type, group, zero, e
   checks.run();
 }
 
-TEST_CASE("Weights of few bits as rows of wgmma: right for every type, group, zero, edge, split of K and tile") {
+namespace {
+
+/// Products of more rows with weights of few bits, and some large ones in bf16, with what a template offers.
+void checkLowBitRows(const codegen::KernelTemplate &source, std::size_t count, bool mayRefuse) {
   TemplateChecks checks;
   if (!checks.isHopper()) {
     MESSAGE("skipped: needs sm_90");
     return;
   }
-  for (const char *type : {"bf16", "f16"}) {
-    std::vector<TemplateCase> cases = manyRowLowBitCases(type);
-    for (int m : {64, 200, 1100})
-      cases.push_back(lowBitProduct(m, 1536, 2048, 128, "ui4", type));
-    cases.push_back(lowBitProduct(600, 1000, 1024, 32, "i8", type));
-    checks.add(cases, codegen::cuda::matmulSm90SplitTemplate(), 12);
-    checks.add(cases, codegen::cuda::matmulSm90LowBitsTemplate(), 16, true);
-  }
+  checks.add(manyRowLowBitCases("f16"), source, count, mayRefuse);
+  std::vector<TemplateCase> cases = manyRowLowBitCases("bf16");
+  for (int m : {64, 200, 1100})
+    cases.push_back(lowBitProduct(m, 1536, 2048, 128, "ui4", "bf16"));
+  cases.push_back(lowBitProduct(600, 1000, 1024, 32, "i8", "bf16"));
+  checks.add(cases, source, count, mayRefuse);
   checks.run();
+}
+
+} // namespace
+
+TEST_CASE("Weights of few bits as rows of wgmma: right for every type, group, zero, edge and split of K") {
+  checkLowBitRows(codegen::cuda::matmulSm90SplitTemplate(), 6, false);
+}
+
+TEST_CASE("Weights of few bits as rows of wgmma: right for every type, group, zero and edge in persistent blocks") {
+  checkLowBitRows(codegen::cuda::matmulSm90LowBitsTemplate(), 8, true);
 }
 
 TEST_CASE("cuda.gemv: right in every type for few rows") {
