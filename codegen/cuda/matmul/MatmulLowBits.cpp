@@ -17,12 +17,12 @@ namespace {
 constexpr size_t mostCandidates = 24;
 constexpr int64_t lineBytes = 64; ///< What a warp takes of a column at a time: sixteen bytes for each of four lanes.
 
-/// As ptxas reports them for sm_90a, within 10 of 53 to 214: for each panel, for each K block in flight and for the
-/// left operand's pairs.
+/// As ptxas reports them for sm_90a, within 20 of 57 to 255: for each panel, for each K block in flight, and for the
+/// left operand as it came and in pairs.
 int64_t registersOf(const MatmulProblem &problem, const LowBitOperand &weights, const TileConfig &config) {
   const int64_t panels = config["panels"] * problem.count(), moreRows = rowsOf(problem) / 8 - 1,
                 pairs = weights.perAccess() / 2, unroll = config["unroll"];
-  return 3 + 15 * panels + unroll * (8 + pairs + 11 * panels) + moreRows * (pairs * unroll + 4 * panels + 14);
+  return 3 + 3 * pairs / 2 + 11 * panels + unroll * (8 + 11 * panels) + moreRows * (2 * pairs + 4 * panels + 10);
 }
 
 int64_t blocksPerSm(const MatmulProblem &problem, const LowBitOperand &weights, const TileConfig &config,

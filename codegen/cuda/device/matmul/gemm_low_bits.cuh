@@ -4,6 +4,10 @@
 // As gemm_stream.cuh, but that a lane's sixteen bytes of weights are 32 or 16 elements of K, and that a K block is the
 // four lanes' sixteen bytes: 64 bytes of a column. Where blocks of one scale hold whole K blocks, a K block's sums are
 // scaled, in f32: 2 x 4 multiplications a lane instead of 64. Smaller ones hold a lane's elements, which are scaled.
+//
+// What is in flight is kept as it lies in memory: a scale that becomes a float where it is asked for is waited for
+// there, which leaves one K block in flight however many there are registers for. The left operand comes from caches,
+// and is asked for one K block ahead; so its registers are few, and more weights are in flight.
 #pragma once
 
 #include <kfuse/gemm_stream.cuh>
@@ -21,15 +25,17 @@ template <class Config, class A, class B> struct GemmLowBits {
   static constexpr int kBlocks = (Config::K + kBlock - 1) / kBlock, turn = Config::unroll * Config::split;
   static constexpr int pitch = 16 * panels + 4, partialSize = eights * 8 * pitch; ///< No bank conflicts.
   static constexpr bool scalesSums = B::blockSize % kBlock == 0;
+  static constexpr int inputSlots = 1;
+  static constexpr bool asksAhead = true;
   static_assert(sizeof(T) == 2 && Config::K % elements == 0 && B::blockSize % elements == 0);
 
   const B &b;
   const int warp = threadIdx.x / 32, group = threadIdx.x % 32 / 4, inGroup = threadIdx.x % 4;
   const Index batch = blockIdx.y, first = Index(blockIdx.x) * width;
   const T *inputs[eights];
-  unsigned w[Config::unroll][panels][2][4], x[Config::unroll][eights][pieces][4]; ///< In flight: [K block]...
-  float scales[Config::unroll][panels][2];
-  unsigned zeros[Config::unroll][panels][2];
+  unsigned w[Config::unroll][panels][2][4], x[eights][pieces][4]; ///< In flight: [K block]...
+  typename B::Scale scales[Config::unroll][panels][2];
+  unsigned zeroBytes[Config::unroll][panels][2];
   float accumulators[panels][eights][4] = {};
 
   __device__ __forceinline__ GemmLowBits(const A &a, const B &b) : b(b) {
@@ -49,17 +55,17 @@ template <class Config, class A, class B> struct GemmLowBits {
         const int product = i / Config::panels;
         if (exists) {
           loadStreaming<B::isFixed>(w[slot][i][half], b.column(product, batch, n) + at * 64 + inGroup * 16);
-          scales[slot][i][half] = b.scale(product, n, k);
-          zeros[slot][i][half] = b.template zero<Codes>(product, n, k);
+          scales[slot][i][half] = b.storedScale(product, n, k);
+          zeroBytes[slot][i][half] = b.template zeroByte<Codes>(product, n, k);
         } else { // Any numbers: what lies past K is multiplied by 0.
-          scales[slot][i][half] = 0, zeros[slot][i][half] = 0;
+          scales[slot][i][half] = {}, zeroBytes[slot][i][half] = 0;
 #pragma unroll
           for (int j = 0; j < 4; ++j)
             w[slot][i][half][j] = 0;
         }
       }
   }
-  __device__ __forceinline__ void loadInputs(int slot, int at) {
+  __device__ __forceinline__ void loadInputs(int, int at) {
     const int k = at * kBlock + inGroup * elements;
     const bool exists = Config::K % kBlock == 0 || k < Config::K;
 #pragma unroll
@@ -71,26 +77,31 @@ template <class Config, class A, class B> struct GemmLowBits {
           words = *reinterpret_cast<const Vector<unsigned, 4> *>(inputs[i] + A::along(batch, Index(k + piece * 8)));
 #pragma unroll
         for (int j = 0; j < 4; ++j)
-          x[slot][i][piece][j] = words[j];
+          x[i][piece][j] = words[j];
       }
   }
 
-  __device__ __forceinline__ void multiply(int slot) {
+  /// Multiplies K block `at`, and asks for the left operand of `next`; past the end for the same again.
+  __device__ __forceinline__ void multiply(int slot, int at, int next) {
+    const unsigned k = at * kBlock + inGroup * elements;
     unsigned right[eights][pairs];
 #pragma unroll
     for (int i = 0; i < eights; ++i)
 #pragma unroll
       for (int piece = 0; piece < pieces; ++piece)
-        Codes::pair(&right[i][piece * 4], x[slot][i][piece]);
+        Codes::pair(&right[i][piece * 4], x[i][piece]);
+    loadInputs(0, next < kBlocks ? next : at); // Behind a branch ptxas would ask for weights later, and spill.
 #pragma unroll
     for (int i = 0; i < panels; ++i) {
       unsigned left[2][pairs];
+      float scale[2];
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        Codes::widen(left[half], w[slot][i][half], zeros[slot][i][half]);
+        const unsigned zero = b.template zeroIn<Codes>(i / Config::panels, zeroBytes[slot][i][half], k);
+        Codes::widen(left[half], w[slot][i][half], zero);
+        scale[half] = decode(scales[slot][i][half]);
         if constexpr (!scalesSums) {
-          const float scale = scales[slot][i][half];
-          const unsigned both = wordOf(T{}, scale, scale);
+          const unsigned both = wordOf(T{}, scale[half], scale[half]);
 #pragma unroll
           for (int j = 0; j < pairs; ++j)
             left[half][j] = scaledPair(T{}, left[half][j], both, 0);
@@ -109,7 +120,7 @@ template <class Config, class A, class B> struct GemmLowBits {
         for (int j = 0; j < eights; ++j)
 #pragma unroll
           for (int c = 0; c < 4; ++c) // Two neighbours of column `group`, and of the one eight on.
-            accumulators[i][j][c] = fmaf(scales[slot][i][c / 2], sums[j][c], accumulators[i][j][c]);
+            accumulators[i][j][c] = fmaf(scale[c / 2], sums[j][c], accumulators[i][j][c]);
     }
   }
 

@@ -49,6 +49,8 @@ template <class Config, class A, class B> struct GemmStream {
   static constexpr int access = 16 / sizeof(T), piece = 4 * access, kBlock = 2 * piece; ///< Elements of K.
   static constexpr int kBlocks = (Config::K + kBlock - 1) / kBlock, turn = Config::unroll * Config::split;
   static constexpr int pitch = 16 * panels + 4, partialSize = eights * 8 * pitch; ///< No bank conflicts.
+  static constexpr int inputSlots = Config::unroll; ///< K blocks of the left operand in flight.
+  static constexpr bool asksAhead = false;          ///< Whether multiply() asks for the next of them.
   static_assert(sizeof(T) == sizeof(W) && Config::K % access == 0 && Config::threads == Config::split * 32);
 
   const int warp = threadIdx.x / 32, group = threadIdx.x % 32 / 4, inGroup = threadIdx.x % 4;
@@ -95,7 +97,7 @@ template <class Config, class A, class B> struct GemmStream {
     });
   }
 
-  __device__ __forceinline__ void multiply(int slot) {
+  __device__ __forceinline__ void multiply(int slot, int, int) {
     constexpr int words = Multiplied<W>::words;
 #pragma unroll
     for (int piece = 0; piece < 2; ++piece) {
@@ -184,7 +186,7 @@ __device__ __forceinline__ void streamProduct(const A &a, const B &b, unsigned c
     waitForPredecessor();
   }
 #pragma unroll
-  for (int u = 0; u < unroll; ++u)
+  for (int u = 0; u < Kernel::inputSlots; ++u)
     if (const int at = kernel.warp + u * split; at < Kernel::kBlocks)
       kernel.loadInputs(u, at);
   typename Epilogue::Operands x;
@@ -199,10 +201,11 @@ __device__ __forceinline__ void streamProduct(const A &a, const B &b, unsigned c
       const int at = from + u * split;
       if (Kernel::kBlocks % Kernel::turn != 0 && at >= Kernel::kBlocks)
         break;
-      kernel.multiply(u);
+      kernel.multiply(u, at, at + split);
       if (at + Kernel::turn < Kernel::kBlocks) {
         kernel.loadWeights(u, at + Kernel::turn);
-        kernel.loadInputs(u, at + Kernel::turn);
+        if constexpr (!Kernel::asksAhead)
+          kernel.loadInputs(u, at + Kernel::turn);
       }
     }
 

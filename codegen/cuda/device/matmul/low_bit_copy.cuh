@@ -15,7 +15,7 @@ template <class Weights> struct LowBitMatrix {
 };
 
 /// Copies tiles of one product's weights along K, as TileCopy does: a thread makes floats of sixteen bytes of a column
-/// at a time. Those of a tile are loaded while the one before is multiplied, and wait in registers.
+/// at a time. Those of a tile are loaded while the one before is multiplied, and wait in registers with their scales.
 template <class Config, class Weights, int product> struct LowBitCopy {
   using T = typename Config::Element;
   using Index = typename Config::Index;
@@ -24,11 +24,14 @@ template <class Config, class Weights, int product> struct LowBitCopy {
   static constexpr int elements = Codes::elements, perColumn = Config::tileK / elements;
   static constexpr int total = Config::tileN * perColumn, count = (total + Config::threads - 1) / Config::threads;
   static constexpr int eights = elements / 8; ///< What has one scale at least.
+  static constexpr int scales = Weights::blocksOfRow == 1 || Weights::blockSize % elements == 0 ? 1 : eights;
   static_assert(Config::tileK % elements == 0 && (Weights::blocksOfRow == 1 || Weights::blockSize % 8 == 0));
 
   const Weights &weights;
   const Index first; ///< The tile's first column.
   unsigned words[count][4];
+  typename Weights::Scale storedScales[count][scales];
+  unsigned zeroBytes[count][scales];
   Index loaded = -1; ///< Where in K they lie.
 
   __device__ __forceinline__ LowBitCopy(const Weights &weights, Index, Index first) : weights(weights), first(first) {}
@@ -40,7 +43,7 @@ template <class Config, class Weights, int product> struct LowBitCopy {
 #pragma unroll
     for (int i = 0; i < count; ++i)
       if (const Piece piece(i); piece.exists)
-        store(to, piece, words[i], k + piece.inColumn * elements);
+        store(to, piece, i, k + piece.inColumn * elements);
     load(k + Config::tileK);
   }
 
@@ -63,24 +66,35 @@ private:
     loaded = k;
 #pragma unroll
     for (int i = 0; i < count; ++i)
-      if (const Piece piece(i); piece.exists && k + piece.inColumn * elements < Config::K)
-        loadStreaming<Weights::isFixed>(words[i], weights.column(product, Index(0), columnOf(piece)) +
-                                                      (k + piece.inColumn * elements) / elements * 16);
+      if (const Piece piece(i); piece.exists && k < Config::K) {
+        const Index n = columnOf(piece), first = k + piece.inColumn * elements;
+        if (first < Config::K)
+          loadStreaming<Weights::isFixed>(words[i], weights.column(product, Index(0), n) + first / elements * 16);
+#pragma unroll
+        for (int j = 0; j < scales; ++j) {
+          storedScales[i][j] = weights.storedScale(product, n, placeOf(first, j));
+          zeroBytes[i][j] = weights.template zeroByte<Codes>(product, n, placeOf(first, j));
+        }
+      }
   }
 
   /// What lies past K is multiplied by 0: any numbers, with the scale of the last element.
-  __device__ __forceinline__ void store(unsigned to, const Piece &piece, const unsigned (&words)[4], Index k) const {
-    const Index n = columnOf(piece);
+  static __device__ __forceinline__ Index placeOf(Index k, int eight) {
+    return k + eight * 8 < Config::K ? k + eight * 8 : Config::K - 1;
+  }
+
+  __device__ __forceinline__ void store(unsigned to, const Piece &piece, int i, Index k) const {
 #pragma unroll
     for (int eight = 0; eight < eights; ++eight) {
-      const Index at = k + eight * 8 < Config::K ? k + eight * 8 : Config::K - 1;
-      const float scale = weights.scale(product, n, at);
+      const int of = scales == 1 ? 0 : eight;
+      const float scale = decode(storedScales[i][of]);
       const unsigned both = wordOf(T{}, scale, scale),
-                     minusZero = Codes::minus(weights.template zero<Codes>(product, n, at));
+                     zero = weights.template zeroIn<Codes>(product, zeroBytes[i][of], placeOf(k, of)),
+                     minusZero = Codes::minus(zero);
       Vector<unsigned, 4> pairs;
 #pragma unroll
       for (int pair = 0; pair < 4; ++pair) {
-        const unsigned bits = Codes::neighbours(words + eight * Codes::wordsOfEight, Codes::chosen(pair));
+        const unsigned bits = Codes::neighbours(words[i] + eight * Codes::wordsOfEight, Codes::chosen(pair));
         pairs[pair] = scaledPair(T{}, Codes::widened(bits, minusZero), both, 0);
       }
       const unsigned chunk = to + Tile::offset(piece.column, piece.inColumn * eights + eight);
