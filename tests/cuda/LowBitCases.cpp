@@ -8,10 +8,11 @@ namespace {
 struct Sketch {
   int m = 1, n = 1, k = 1, group = 128;
   std::string integer = "ui4";
-  std::string zeros = {}; ///< "" for none, "stored", or the one zero of all.
+  std::string zeros = {}; ///< "" for none, "stored", "floats" or the one zero of all.
   int stored = 0;         ///< Elements of a row of weights in memory, where they are more than K.
   int products = 1;       ///< Two are a gate and what it gates.
   bool fixed = true;      ///< The weights are parameters.
+  bool oneScale = false;  ///< All weights have one.
 };
 
 std::string dims(int rows, int columns) { return std::to_string(rows) + "x" + std::to_string(columns); }
@@ -19,9 +20,10 @@ std::string dims(int rows, int columns) { return std::to_string(rows) + "x" + st
 TemplateCase lowBitProduct(const Sketch &s, const std::string &type) {
   const int blocks = (s.k + s.group - 1) / s.group, stored = s.stored ? s.stored : s.k;
   const std::string x = tensor(dims(s.m, s.k), type), q = tensor(dims(s.n, stored), s.integer),
-                    part = tensor(dims(s.n, s.k), s.integer), scales = tensor(dims(s.n, blocks), type),
-                    zeros = tensor(dims(s.n, blocks), s.integer), w = tensor(dims(s.n, s.k), type),
-                    y = tensor(dims(s.m, s.n), type);
+                    part = tensor(dims(s.n, s.k), s.integer),
+                    scales = s.oneScale ? tensor("1x1", type) : tensor(dims(s.n, blocks), type),
+                    zeros = tensor(s.oneScale ? "1x1" : dims(s.n, blocks), s.zeros == "floats" ? type : s.integer),
+                    w = tensor(dims(s.n, s.k), type), y = tensor(dims(s.m, s.n), type);
   std::string parameters = "%x: " + x, body;
   auto parameter = [&](const std::string &name, const std::string &of) {
     parameters += ", %" + name + ": " + of + (s.fixed ? " {kfuse.role = \"parameter\"}" : "");
@@ -29,9 +31,12 @@ TemplateCase lowBitProduct(const Sketch &s, const std::string &type) {
   for (int i = 0; i < s.products; ++i) {
     const std::string number = std::to_string(i);
     parameter("q" + number, q);
-    parameter("s" + number, scales);
+    if (s.oneScale)
+      body += "  %s" + number + " = kfuse.constant dense<0.0625> : " + scales + "\n";
+    else
+      parameter("s" + number, scales);
     std::string given = "%q" + number, zero;
-    if (s.zeros == "stored") {
+    if (s.zeros == "stored" || s.zeros == "floats") {
       parameter("z" + number, zeros);
       zero = ", %z" + number;
     } else if (!s.zeros.empty()) {
@@ -43,10 +48,10 @@ TemplateCase lowBitProduct(const Sketch &s, const std::string &type) {
               " {offsets = array<i64: 0, 0>, strides = array<i64: 1, 1>} : (" + q + ") -> " + part + "\n";
       given = "%p" + number;
     }
-    body += "  %w" + number + " = kfuse.dequantize " + given + ", %s" + number + zero + " {blocks = array<i64: 1, " +
-            std::to_string(s.group) + ">} : (" + part + ", " + scales + (zero.empty() ? "" : ", " + zeros) + ") -> " +
-            w + "\n  %y" + number + " = kfuse.matmul %x, %w" + number + " {transpose_b} : (" + x + ", " + w + ") -> " +
-            y + "\n";
+    body += "  %w" + number + " = kfuse.dequantize " + given + ", %s" + number + zero +
+            " {blocks = array<i64: " + (s.oneScale ? "0, 0" : "1, " + std::to_string(s.group)) + ">} : (" + part +
+            ", " + scales + (zero.empty() ? "" : ", " + zeros) + ") -> " + w + "\n  %y" + number +
+            " = kfuse.matmul %x, %w" + number + " {transpose_b} : (" + x + ", " + w + ") -> " + y + "\n";
   }
   std::string result = "%y0";
   if (s.products == 2) {
@@ -56,7 +61,7 @@ TemplateCase lowBitProduct(const Sketch &s, const std::string &type) {
   }
   return {"low_bits_" + dims(s.m, s.n) + "x" + std::to_string(s.k) + "_of" + std::to_string(s.group) + "_" + s.integer +
               (s.zeros.empty() ? "" : "_zeros_" + s.zeros) + (s.products == 2 ? "_gated" : "") +
-              (stored != s.k ? "_cut" : "") + (s.fixed ? "" : "_given") + "_" + type,
+              (stored != s.k ? "_cut" : "") + (s.oneScale ? "_one_scale" : "") + (s.fixed ? "" : "_given") + "_" + type,
           "func.func @f(" + parameters + ") -> " + y + " {\n" + body + "  return " + result + " : " + y + "\n}\n"};
 }
 
@@ -74,6 +79,9 @@ std::vector<TemplateCase> lowBitCases(const std::string &type) {
            Sketch{.m = 16, .n = 100, .k = 512, .group = 64, .integer = "i8"},
            Sketch{.m = 4, .n = 72, .k = 512, .zeros = "8", .fixed = false},
            Sketch{.m = 2, .n = 56, .k = 768, .zeros = "stored", .products = 2},
+           Sketch{.m = 9, .n = 40, .k = 512, .zeros = "floats"},
+           Sketch{.m = 3, .n = 48, .k = 256, .integer = "i8", .zeros = "3", .oneScale = true},
+           Sketch{.m = 1, .n = 40, .k = 256, .group = 32, .integer = "i8", .zeros = "floats"},
        })
     cases.push_back(lowBitProduct(sketch, type));
   return cases;
@@ -89,6 +97,8 @@ std::vector<TemplateCase> manyRowLowBitCases(const std::string &type) {
            Sketch{.m = 33, .n = 130, .k = 528, .group = 16, .integer = "ui8", .zeros = "stored"},
            Sketch{.m = 130, .n = 264, .k = 768, .group = 64, .integer = "i8"},
            Sketch{.m = 24, .n = 72, .k = 512, .zeros = "8", .fixed = false},
+           Sketch{.m = 70, .n = 160, .k = 1024, .zeros = "floats", .products = 2},
+           Sketch{.m = 40, .n = 72, .k = 512, .integer = "ui8", .oneScale = true},
            Sketch{.m = 70, .n = 160, .k = 1024, .zeros = "stored", .products = 2},
        })
     cases.push_back(lowBitProduct(sketch, type));

@@ -25,19 +25,17 @@ public:
     Scalar integers = product.operands[0], zero;
     if (graph[integers].kind == Kind::Apply && graph[integers].function == "sub")
       std::tie(integers, zero) = std::pair(graph[integers].operands[0], graph[integers].operands[1]);
-    const ScalarNode *q = integerLoad(integers), *scale = loadOf(product.operands[1]);
-    if (!q || !scale || !isFloat(graph.inputs[scale->input].type))
+    const ScalarNode *q = integerLoad(integers);
+    if (!q)
       return refused("is not (integers - zeros) scales of the region's inputs");
-    operand.type = graph.inputs[q->input].type;
+    operand.type = operand.zeroType = graph.inputs[q->input].type;
     operand.quantised = q->input;
-    operand.scales = scale->input;
-    operand.scaleType = graph.inputs[scale->input].type;
     if (!isRows(*q))
       return refused("does not lie in rows along K");
     operand.rowBytes = static_cast<int64_t>(byteSize(operand.type, {graph.inputs[q->input].shape.back()}));
-    readBlocks(*scale);
+    const AffineMap places = readScales(product.operands[1]);
     if (operand.refusal.empty() && zero)
-      readZero(zero, scale->map);
+      readZero(zero, places);
     return operand;
   }
 
@@ -61,18 +59,37 @@ private:
     const ScalarNode *load = cast.kind == Kind::Cast ? loadOf(cast.operands[0]) : nullptr;
     return load && smallInteger(graph.inputs[load->input].type) ? load : nullptr;
   }
+  bool isFloatLoad(const ScalarNode &node) const {
+    return node.kind == Kind::Load && isFloat(graph.inputs[node.input].type);
+  }
+  bool isZeroType(DType type) const { return type == operand.type || (isFloat(type) && byteWidth(type) > 1); }
   bool isRows(const ScalarNode &load) const {
     MLIRContext *context = load.map.getContext();
     return load.map.getResult(0) == getAffineDimExpr(dimN, context) &&
            load.map.getResult(1) == getAffineDimExpr(dimK, context);
   }
 
-  /// Scales [N, blocks of a row].
+  /// Scales [N, blocks of a row], and where in them an element's is; or one number for all.
+  AffineMap readScales(Scalar value) {
+    operand.block = graph.domain.extents[dimK];
+    if (const ScalarNode &one = graph[value]; one.kind == Kind::Constant && isFloat(one.type)) {
+      operand.scale = static_cast<float>(one.constant);
+      return {};
+    }
+    const ScalarNode *scale = loadOf(value);
+    if (!scale || !isFloat(graph.inputs[scale->input].type)) {
+      refused("is not (integers - zeros) scales of the region's inputs");
+      return {};
+    }
+    operand.scales = scale->input;
+    operand.scaleType = graph.inputs[scale->input].type;
+    readBlocks(*scale);
+    return scale->map;
+  }
   void readBlocks(const ScalarNode &scale) {
     MLIRContext *context = scale.map.getContext();
     const AffineExpr along = scale.map.getResult(1);
     operand.blocksOfRow = graph.inputs[scale.input].shape.back();
-    operand.block = graph.domain.extents[dimK];
     auto divided = dyn_cast<AffineBinaryOpExpr>(along);
     if (divided && divided.getKind() == AffineExprKind::FloorDiv && divided.getLHS() == getAffineDimExpr(dimK, context))
       operand.block = cast<AffineConstantExpr>(divided.getRHS()).getValue();
@@ -90,8 +107,10 @@ private:
       operand.zero = value->integer;
       return;
     }
-    const ScalarNode *load = integerLoad(zero);
-    if (!load || graph.inputs[load->input].type != operand.type || load->map != likeScales) {
+    const ScalarNode *load = isFloatLoad(node) ? loadOf(zero) : integerLoad(zero);
+    if (load)
+      operand.zeroType = graph.inputs[load->input].type;
+    if (!load || load->map != likeScales || !isZeroType(operand.zeroType)) {
       refused("has zeros of another type, or in other places, than its integers and scales");
       return;
     }

@@ -5,11 +5,14 @@
 
 namespace kfuse::codegen::cuda {
 
-/// Integers of 8 or 4 bits in rows along K, with a scale, and a zero, for every `block` of a row.
+/// Integers of 8 or 4 bits in rows along K, with a scale, and a zero, for every `block` of a row, or for all.
 struct LowBitOperand {
   DType type = DType::U4;
-  unsigned quantised = 0, scales = 0; ///< Inputs of the region.
-  std::optional<unsigned> zeros;      ///< The input of zeros of `type`; else all are `zero`.
+  unsigned quantised = 0;         ///< An input of the region.
+  std::optional<unsigned> scales; ///< The same; else all are `scale`.
+  float scale = 1;
+  std::optional<unsigned> zeros; ///< The input of zeros; else all are `zero`.
+  DType zeroType = DType::U4;    ///< `type`, or a float.
   int64_t zero = 0;
   int64_t rowBytes = 0;     ///< From one row of integers to the next.
   int64_t zeroRowBytes = 0; ///< The same of zeros.
@@ -24,7 +27,8 @@ struct LowBitOperand {
 
   /// Whether both are read by the same instructions: all but where they lie.
   bool isLike(const LowBitOperand &other) const {
-    return type == other.type && rowBytes == other.rowBytes && block == other.block && scaleType == other.scaleType;
+    return type == other.type && zeroType == other.zeroType && rowBytes == other.rowBytes && block == other.block &&
+           scaleType == other.scaleType;
   }
   /// Elements in 16 bytes.
   int64_t perAccess() const { return isPacked(type) ? 32 : 16; }

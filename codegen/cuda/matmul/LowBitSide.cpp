@@ -4,6 +4,8 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <bit>
+
 namespace kfuse::codegen::cuda {
 
 LowBitSide LowBitSide::of(const Region &region, const MatmulProblem &problem) {
@@ -31,15 +33,27 @@ bool LowBitSide::isFixed() const {
 /// The zero as a code: of signed integers with their highest bit flipped.
 static int64_t zeroCode(const LowBitOperand &weights) { return weights.zero - smallInteger(weights.type)->lowest; }
 
+static std::string zerosType(const LowBitOperand &weights) {
+  if (!weights.zeros)
+    return "OneZero<" + std::to_string(zeroCode(weights)) + ">";
+  if (isFloat(weights.zeroType))
+    return "FloatZeros<" + storedType(weights.zeroType).str() + ", " + std::to_string(weights.blocksOfRow) + ">";
+  return "StoredZeros<" + std::to_string(weights.zeroRowBytes) + ">";
+}
+
+static std::string scalesType(const LowBitOperand &weights) {
+  return weights.scales ? storedType(weights.scaleType).str()
+                        : "OneScale<" + std::to_string(std::bit_cast<std::uint32_t>(weights.scale)) + ">";
+}
+
 static std::string typeOf(const LowBitOperand &weights) {
-  const std::string zeros = weights.zeros ? "StoredZeros<" + std::to_string(weights.zeroRowBytes) + ">"
-                                          : "OneZero<" + std::to_string(zeroCode(weights)) + ">";
-  return "LowBitWeights<" + std::string(toString(weights.type)) + ", " + storedType(weights.scaleType).str() + ", " +
-         zeros + ", " + std::to_string(weights.rowBytes) + ", " + std::to_string(weights.block) + ", " +
+  return "LowBitWeights<" + std::string(toString(weights.type)) + ", " + scalesType(weights) + ", " +
+         zerosType(weights) + ", " + std::to_string(weights.rowBytes) + ", " + std::to_string(weights.block) + ", " +
          std::to_string(weights.blocksOfRow) + (weights.isFixed ? ", true>" : ", false>");
 }
 static std::string valueOf(const LowBitOperand &weights) {
-  return "{in" + std::to_string(weights.quantised) + ", in" + std::to_string(weights.scales) + ", {" +
+  return "{in" + std::to_string(weights.quantised) + ", " +
+         (weights.scales ? "in" + std::to_string(*weights.scales) : "nullptr") + ", {" +
          (weights.zeros ? "in" + std::to_string(*weights.zeros) : "") + "}}";
 }
 

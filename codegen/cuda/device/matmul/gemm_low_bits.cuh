@@ -18,7 +18,7 @@ namespace kfuse {
 template <class Config, class A, class B> struct GemmLowBits {
   using Index = typename Config::Index;
   using T = typename A::Element;
-  using Codes = LowBits<typename B::Element, T>;
+  using Codes = typename B::template Codes<T>;
   static constexpr int panels = Config::panels * B::products, width = 16 * Config::panels; ///< Columns of a product.
   static constexpr int eights = (Config::M + 7) / 8; ///< Groups of eight rows, as an instruction takes them.
   static constexpr int elements = Codes::elements, kBlock = 4 * elements, pairs = elements / 2, pieces = elements / 8;

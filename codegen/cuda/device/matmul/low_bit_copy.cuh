@@ -19,7 +19,7 @@ template <class Weights> struct LowBitMatrix {
 template <class Config, class Weights, int product> struct LowBitCopy {
   using T = typename Config::Element;
   using Index = typename Config::Index;
-  using Codes = LowBits<typename Weights::Element, T>;
+  using Codes = typename Weights::template Codes<T>;
   using Tile = SharedTile<Config::tileN, Config::tileK>;
   static constexpr int elements = Codes::elements, perColumn = Config::tileK / elements;
   static constexpr int total = Config::tileN * perColumn, count = (total + Config::threads - 1) / Config::threads;

@@ -16,7 +16,7 @@ namespace kfuse {
 /// The rows as a kernel loads them, for products of type T: the map of each product's integers, and what makes floats
 /// of these. The operands of two products have half of a tile's rows each.
 template <class T, class Weights> struct LowBitSide {
-  using Codes = LowBits<typename Weights::Element, T>;
+  using Codes = typename Weights::template Codes<T>;
   using Multiplied = T;
   using Operand = Weights;
   static constexpr int operands = Weights::products;

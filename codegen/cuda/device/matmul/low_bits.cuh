@@ -128,13 +128,49 @@ template <class T> struct LowBits<i4, T> : Nibbles<T, true> {};
 template <class T> struct LowBits<u8, T> : Bytes<T, false> {};
 template <class T> struct LowBits<i8, T> : Bytes<T, true> {};
 
+/// The same scale for all blocks, by its bits.
+template <unsigned bits> struct OneScale {};
+template <unsigned bits> __device__ __forceinline__ float decode(OneScale<bits>) { return __uint_as_float(bits); }
+template <unsigned bits> __device__ __forceinline__ OneScale<bits> scaleAt(const OneScale<bits> *, unsigned) {
+  return {};
+}
+template <class S> __device__ __forceinline__ S scaleAt(const S *scales, unsigned place) { return scales[place]; }
+
+/// Integers less zeros that are floats of type S, given by their bits: the difference, which may be no whole number, is
+/// rounded.
+template <class Integers, class T, class S> struct LessFloats : Integers {
+  static __device__ __forceinline__ unsigned minus(unsigned bits) {
+    const float zero = floatOf(S{}, bits);
+    return wordOf(T{}, -zero, -zero);
+  }
+  static __device__ __forceinline__ unsigned widened(unsigned bits, unsigned minusZero) {
+    return scaledPair(T{}, Integers::widened(bits, Integers::minus(Integers::flip)), PairBits<T>::one, minusZero);
+  }
+  template <int count>
+  static __device__ __forceinline__ void widen(unsigned (&pairs)[count], const unsigned (&words)[4], unsigned bits) {
+    const unsigned minusZero = minus(bits);
+    Integers::widen(pairs, words, Integers::flip);
+#pragma unroll
+    for (int i = 0; i < count; ++i)
+      pairs[i] = scaledPair(T{}, pairs[i], PairBits<T>::one, minusZero);
+  }
+
+private:
+  template <class Half> static __device__ __forceinline__ float floatOf(Half, unsigned bits) {
+    return decode(Half{static_cast<unsigned short>(bits)});
+  }
+  static __device__ __forceinline__ float floatOf(float, unsigned bits) { return __uint_as_float(bits); }
+};
+
 /// The same zero, a code, for all blocks.
 template <unsigned zero> struct OneZero {
+  template <class Integers, class> using Codes = Integers;
   template <class Codes> __device__ __forceinline__ unsigned byteOf(unsigned, unsigned) const { return 0; }
   template <class Codes> static __device__ __forceinline__ unsigned codeIn(unsigned, unsigned) { return zero; }
 };
 /// Rows of zeros, a block's each, of the weights' own type.
 template <int rowBytes> struct StoredZeros {
+  template <class Integers, class> using Codes = Integers;
   const void *memory;
   template <class Codes> __device__ __forceinline__ unsigned byteOf(unsigned n, unsigned block) const {
     return Codes::byteAt(static_cast<const unsigned char *>(memory) + n * rowBytes, block);
@@ -144,10 +180,25 @@ template <int rowBytes> struct StoredZeros {
   }
 };
 
+/// Rows of `count` zeros, a block's each, that are floats of type S.
+template <class S, int count> struct FloatZeros {
+  template <class Integers, class T> using Codes = LessFloats<Integers, T, S>;
+  const S *memory;
+  template <class> __device__ __forceinline__ unsigned byteOf(unsigned n, unsigned block) const {
+    return bitsOf(memory[n * count + block]);
+  }
+  template <class> static __device__ __forceinline__ unsigned codeIn(unsigned bits, unsigned) { return bits; }
+
+private:
+  template <class Half> static __device__ __forceinline__ unsigned bitsOf(Half zero) { return zero.bits; }
+  static __device__ __forceinline__ unsigned bitsOf(float zero) { return __float_as_uint(zero); }
+};
+
 /// The right operand: rows of integers along K, and for every `block` of them a scale and a zero.
 template <class W, class S, class Zeros, int bytes, int block, int count, bool fixed> struct LowBitWeights {
   using Element = W;
   using Scale = S;
+  template <class T> using Codes = typename Zeros::template Codes<LowBits<W, T>, T>; ///< As tensor cores multiply T.
   static constexpr int products = 1, rowBytes = bytes;
   static constexpr int blockSize = block, blocksOfRow = count;
   static constexpr bool isFixed = fixed;
@@ -158,19 +209,21 @@ template <class W, class S, class Zeros, int bytes, int block, int count, bool f
   template <class Index> __device__ __forceinline__ const unsigned char *column(int, Index, Index n) const {
     return static_cast<const unsigned char *>(memory) + static_cast<long long>(n) * bytes;
   }
-  __device__ __forceinline__ S storedScale(int, unsigned n, unsigned k) const { return scales[n * count + blockAt(k)]; }
+  __device__ __forceinline__ S storedScale(int, unsigned n, unsigned k) const {
+    return scaleAt(scales, n * count + blockAt(k));
+  }
   __device__ __forceinline__ float scale(int product, unsigned n, unsigned k) const {
     return decode(storedScale(product, n, k));
   }
-  /// The byte that has the zero of a place, and its code there.
-  template <class Codes> __device__ __forceinline__ unsigned zeroByte(int, unsigned n, unsigned k) const {
-    return zeros.template byteOf<Codes>(n, blockAt(k));
+  /// The byte that has the zero of a place, and its code there; of zeros that are floats the bits.
+  template <class C> __device__ __forceinline__ unsigned zeroByte(int, unsigned n, unsigned k) const {
+    return zeros.template byteOf<C>(n, blockAt(k));
   }
-  template <class Codes> static __device__ __forceinline__ unsigned zeroIn(int, unsigned byte, unsigned k) {
-    return Zeros::template codeIn<Codes>(byte, blockAt(k));
+  template <class C> static __device__ __forceinline__ unsigned zeroIn(int, unsigned byte, unsigned k) {
+    return Zeros::template codeIn<C>(byte, blockAt(k));
   }
-  template <class Codes> __device__ __forceinline__ unsigned zero(int product, unsigned n, unsigned k) const {
-    return zeroIn<Codes>(product, zeroByte<Codes>(product, n, k), k);
+  template <class C> __device__ __forceinline__ unsigned zero(int product, unsigned n, unsigned k) const {
+    return zeroIn<C>(product, zeroByte<C>(product, n, k), k);
   }
 
 private:
@@ -180,6 +233,7 @@ private:
 template <class First, class Second> struct TwoLowBitWeights {
   using Element = typename First::Element;
   using Scale = typename First::Scale;
+  template <class T> using Codes = typename First::template Codes<T>;
   static constexpr int products = 2, rowBytes = First::rowBytes;
   static constexpr int blockSize = First::blockSize, blocksOfRow = First::blocksOfRow;
   static constexpr bool isFixed = First::isFixed && Second::isFixed;
@@ -196,14 +250,14 @@ template <class First, class Second> struct TwoLowBitWeights {
   __device__ __forceinline__ float scale(int product, unsigned n, unsigned k) const {
     return decode(storedScale(product, n, k));
   }
-  template <class Codes> __device__ __forceinline__ unsigned zeroByte(int product, unsigned n, unsigned k) const {
-    return product == 0 ? first.template zeroByte<Codes>(0, n, k) : second.template zeroByte<Codes>(0, n, k);
+  template <class C> __device__ __forceinline__ unsigned zeroByte(int product, unsigned n, unsigned k) const {
+    return product == 0 ? first.template zeroByte<C>(0, n, k) : second.template zeroByte<C>(0, n, k);
   }
-  template <class Codes> static __device__ __forceinline__ unsigned zeroIn(int product, unsigned byte, unsigned k) {
-    return product == 0 ? First::template zeroIn<Codes>(0, byte, k) : Second::template zeroIn<Codes>(0, byte, k);
+  template <class C> static __device__ __forceinline__ unsigned zeroIn(int product, unsigned byte, unsigned k) {
+    return product == 0 ? First::template zeroIn<C>(0, byte, k) : Second::template zeroIn<C>(0, byte, k);
   }
-  template <class Codes> __device__ __forceinline__ unsigned zero(int product, unsigned n, unsigned k) const {
-    return product == 0 ? first.template zero<Codes>(0, n, k) : second.template zero<Codes>(0, n, k);
+  template <class C> __device__ __forceinline__ unsigned zero(int product, unsigned n, unsigned k) const {
+    return product == 0 ? first.template zero<C>(0, n, k) : second.template zero<C>(0, n, k);
   }
 };
 
