@@ -13,14 +13,19 @@ namespace {
 /// Input `i`, bytes of the file, as the integers they hold: a matrix of rows.type().
 Value integersOf(Node &node, unsigned i, const PackedRows &rows, llvm::ArrayRef<int64_t> columns = {}) {
   const std::string what = "input " + std::to_string(i) + " of " + toString(node.dims(i));
-  const bool isConverted = node.type(i) == DType::U4;
-  if (!isConverted && (node.type(i) != DType::U8 || elementsIn(node.dims(i)) != rows.rows * rows.rowBytes()))
+  // Given another form for an op before, or of that type in the file.
+  const bool isUnpacked = node.type(i) == DType::U4 && rows.type() == DType::U4 &&
+                          node.dims(i) == llvm::ArrayRef<int64_t>({rows.rows, rows.columns});
+  if (!isUnpacked && (node.type(i) != DType::U8 || elementsIn(node.dims(i)) != rows.rows * rows.rowBytes()))
     return node.fail(what + " is no UINT8 of " + llvm::Twine(rows.rows) + " rows of " + llvm::Twine(rows.rowBytes()) +
                      " bytes");
   std::string form = std::to_string(rows.bits) + " bits in rows of " + std::to_string(rows.columns);
   for (int64_t column : columns)
     form += " " + std::to_string(column);
-  return node.converted(i, form, [&](const ParameterData &data) { return unpacked(data, rows, std::span(columns)); });
+  return node.converted(i, form, [&](const ParameterData &data) {
+    const int64_t bits = isPacked(data.type) ? 4 : rows.bits;
+    return unpacked(data, {bits, rows.rows, rows.columns}, std::span(columns));
+  });
 }
 
 /// The order of K in which blocks follow each other, where g_idx says to which block each column belongs; empty where
@@ -90,9 +95,9 @@ Values gatherBlockQuantized(Node &node) {
   const bool areBytes = node.type(0) == DType::U8;
   const int64_t bits = areBytes ? node.integer("bits", 4) : 4, block = node.integer("block_size", 128);
   Ints dims(node.dims(0));
-  if (dims.empty() || block < 1 || (bits != 4 && bits != 8))
+  if (elementsIn(dims) == 0 || dims.empty() || block < 1 || (bits != 4 && bits != 8))
     return node.fail("data of " + toString(dims) + " in blocks of " + llvm::Twine(block) + " and " + llvm::Twine(bits) +
-                     " bits; 4 or 8 bits");
+                     " bits; some rows, and 4 or 8 bits");
   const int64_t rank = static_cast<int64_t>(dims.size()),
                 axis = node.normalised(node.integer("quantize_axis", 1), rank),
                 along = node.normalised(node.integer("gather_axis", 0), rank);
