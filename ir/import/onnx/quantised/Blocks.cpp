@@ -4,6 +4,7 @@
 #include "ir/import/onnx/quantised/PackedBits.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 using mlir::Value;
 
@@ -62,12 +63,12 @@ Values matMulNBits(Node &node) {
                 block = node.integer("block_size", 0);
   if (node.integer("weight_prepacked", 0) != 0)
     return node.fail("its weights are packed for one kernel of ONNX Runtime; build the model with weight_prepacked 0");
-  if (k < 1 || n < 1 || block < 1 || (bits != 2 && bits != 4 && bits != 8) || block * bits % 8 != 0 ||
-      k > maxTensorBytes || n > maxTensorBytes || block > maxTensorBytes)
+  if (k < 1 || n < 1 || block < 1 || k > maxTensorBytes || n > maxTensorBytes || block > maxTensorBytes ||
+      (bits != 2 && bits != 4 && bits != 8) || block * bits % 8 != 0)
     return node.fail("K = " + llvm::Twine(k) + ", N = " + llvm::Twine(n) + ", blocks of " + llvm::Twine(block) +
                      " and " + llvm::Twine(bits) + " bits; 2, 4 or 8 bits, and blocks of whole bytes");
   const int64_t blocks = (k - 1) / block + 1;
-  if (elementsIn(node.dims(2)) != n * blocks)
+  if (n > maxTensorBytes / blocks || elementsIn(node.dims(2)) != n * blocks)
     return node.fail("scales of " + toString(node.dims(2)) + " for " + llvm::Twine(n) + " rows of " +
                      llvm::Twine(blocks) + " blocks");
   std::optional<Ints> order = blockOrder(node, 4, k, block);
@@ -110,7 +111,7 @@ Values gatherBlockQuantized(Node &node) {
     q = emit.reshape(integersOf(node, 0, {bits, elementsIn(dims) / dims.back(), dims.back()}), dims);
   Ints blocks(dims.size(), 1), expected(dims);
   blocks[axis] = block;
-  expected[axis] = (dims[axis] + block - 1) / block;
+  expected[axis] = static_cast<int64_t>(llvm::divideCeil(dims[axis], block));
   if (Ints(node.dims(2)) != expected)
     return node.fail("scales of " + toString(node.dims(2)) + ", expected " + toString(expected));
   Value zeros;

@@ -3,6 +3,7 @@
 #include "ir/import/onnx/quantised/Transposed.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 using mlir::Value;
 
@@ -28,7 +29,7 @@ std::optional<Blocks> blocksOf(Node &node, llvm::ArrayRef<int64_t> dims, llvm::A
     blocks.sizes.assign(dims.size(), 1);
     blocks.sizes[axis] = size > 0 ? size : 1;
     blocks.scales = Ints(dims);
-    blocks.scales[axis] = (dims[axis] + blocks.sizes[axis] - 1) / blocks.sizes[axis];
+    blocks.scales[axis] = static_cast<int64_t>(llvm::divideCeil(dims[axis], blocks.sizes[axis]));
   } else {
     blocks.sizes[axis] = 1;
     blocks.scales[axis] = dims[axis];
