@@ -81,7 +81,7 @@ template <class Config, class A, class B> struct GemmLowBits {
       }
   }
 
-  /// Multiplies K block `at`, and asks for the left operand of `next`; past the end for the same again.
+  /// Multiplies K block `at`, and asks for the left operand of `next`.
   __device__ __forceinline__ void multiply(int slot, int at, int next) {
     const unsigned k = at * kBlock + inGroup * elements;
     unsigned right[eights][pairs];
@@ -90,7 +90,8 @@ template <class Config, class A, class B> struct GemmLowBits {
 #pragma unroll
       for (int piece = 0; piece < pieces; ++piece)
         Codes::pair(&right[i][piece * 4], x[i][piece]);
-    loadInputs(0, next < kBlocks ? next : at); // Behind a branch ptxas would ask for weights later, and spill.
+    if (next < kBlocks)
+      loadInputs(0, next);
 #pragma unroll
     for (int i = 0; i < panels; ++i) {
       unsigned left[2][pairs];
