@@ -74,8 +74,9 @@ private:
     queries.pack(base, block, zero);
     fill(results, 0), fill(totals, 0), fill(offsets, 0), fill(largest, -infinity);
     const std::string first = lowRow, last = minus(text, plus(text, lowRow, rows), text.index(1));
-    const std::string begin = text.let("i", "arith.divui " + beginOfRows(first) + ", " + text.index(b.n) + " : index"),
-                      end = text.let("i", "arith.divui " + plus(text, endOfRows(last), text.index(b.n - 1)) + ", " +
+    const KeyRange seen = keysOfBlock(first, last);
+    const std::string begin = text.let("i", "arith.divui " + seen.begin + ", " + text.index(b.n) + " : index"),
+                      end = text.let("i", "arith.divui " + plus(text, seen.end, text.index(b.n - 1)) + ", " +
                                               text.index(b.n) + " : index");
     text.loop(begin, end, 1, [&](const std::string &keyBlock) {
       lowKey = times(text, keyBlock, b.n);
@@ -118,21 +119,37 @@ private:
     return form.bounds.areAll() ? key : bounded("arith.maxsi", key, zero);
   }
 
-  /// The first key that a row from `first` on sees, and behind the last one that a row up to `last` sees. Bounds that
-  /// are read for each row are masks alone.
-  std::string beginOfRows(const std::string &first) {
-    std::string key = firstKey(first);
+  /// The first key that a row sees, and behind the last one, by all bounds that are known or read.
+  std::string firstKeyOf(const std::string &row) {
+    std::string key = firstKey(row);
     for (const ReadBound &bound : form.bounds.firsts)
-      if (!bound.isOfRow)
-        key = bounded("arith.maxsi", key, valueOf(bound, 0, first));
+      key = bounded("arith.maxsi", key, valueOf(bound, 0, row));
     return key;
   }
-  std::string endOfRows(const std::string &last) {
-    std::string key = endKey(last);
+  std::string endKeyOf(const std::string &row) {
+    std::string key = endKey(row);
     for (const ReadBound &bound : form.bounds.lasts)
-      if (!bound.isOfRow)
-        key = bounded("arith.minsi", key, valueOf(bound, 1, last));
+      key = bounded("arith.minsi", key, valueOf(bound, 1, row));
     return form.bounds.lasts.empty() ? key : bounded("arith.maxsi", key, text.index(0));
+  }
+
+  struct KeyRange {
+    std::string begin, end;
+  };
+  /// The keys that some row of the block sees. Bounds grow with the row's number, but for those that are read for each
+  /// row, as where packed sequences begin and end: there all rows are asked.
+  KeyRange keysOfBlock(const std::string &first, const std::string &last) {
+    if (!form.bounds.areOfRow())
+      return {firstKeyOf(first), endKeyOf(last)};
+    const View firstSeen = text.stack({1}, "index"), endSeen = text.stack({1}, "index");
+    const std::string zero = text.index(0);
+    put(text.index(form.keys), firstSeen, zero), put(zero, endSeen, zero);
+    forRows([&](const std::string &at) {
+      const std::string row = plus(text, lowRow, at);
+      put(bounded("arith.minsi", load(firstSeen, zero), firstKeyOf(row)), firstSeen, zero);
+      put(bounded("arith.maxsi", load(endSeen, zero), endKeyOf(row)), endSeen, zero);
+    });
+    return {load(firstSeen, zero), load(endSeen, zero)};
   }
   /// What is read for a row, and `more`.
   std::string valueOf(const ReadBound &bound, int64_t more, const std::string &row) {

@@ -53,7 +53,7 @@ AttentionForm::AttentionForm(const cuda::FlashProblem &problem)
     : dimRow(problem.dimRow()), dimKey(dimRow + 1), dimD(dimRow + 2), dimValue(dimRow + 3), rows(problem.rows),
       keys(problem.keys), keySize(problem.keySize), valueSize(problem.valueSize), query(problem.query),
       key(problem.key), scoreProduct(problem.scoreProduct), score(problem.scores.graph.outputs[0].value),
-      // Bounds that are read at run time are masks here: the loops end at those that are known.
+      // Where bounds are read at run time, every block of keys that the loops reach is masked.
       seenScore(problem.bounds.areRead() ? score : problem.bounds.seen), bounds(problem.bounds),
       emptyIsZero(problem.emptyIsZero) {
   SmallVector<int64_t> extents(problem.scores.extents());
