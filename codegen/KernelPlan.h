@@ -36,6 +36,17 @@ struct TensorMapRecipe {
   friend bool operator==(const TensorMapRecipe &, const TensorMapRecipe &) = default;
 };
 
+/// What a grid counts on of the device that runs it.
+struct Residency {
+  std::uint32_t multiprocessors = 0; ///< That it was made for; 0: any will do, for a block has one piece of work.
+  std::uint32_t heldBlocks = 0;      ///< That these hold at once.
+  /// Blocks that would have work, of which each goes on to further work by gridDim.x: any number of whole clusters up
+  /// to it is right. 0: blocks wait for each other, so that all must be held at once.
+  std::uint32_t workBlocks = 0;
+  bool isAdaptable() const { return workBlocks > 0; }
+  friend bool operator==(const Residency &, const Residency &) = default;
+};
+
 /// One launch. On a GPU: grid, block, cluster and shared memory. On the CPU: the entry is
 /// `void entry(void *const *args, int64_t begin, int64_t end)` over `items` independent pieces,
 /// handed to threads `grain` at a time.
@@ -51,6 +62,7 @@ struct Launch {
   std::uint64_t items = 0;
   std::uint64_t grain = 1;
   std::vector<KernelArg> args;
+  Residency residency;
   friend bool operator==(const Launch &, const Launch &) = default;
 };
 

@@ -29,8 +29,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceHeader, name, text)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(KernelArg, kind, index)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TensorMapRecipe, buffer, type, sizes, strideBytes, box, swizzleBytes, offsetBytes,
                                    inWorkspace)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Launch, entry, grid, block, cluster, sharedBytes, programmaticLaunch, needsNoL1,
-                                   items, grain, args)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Residency, multiprocessors, heldBlocks, workBlocks)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Launch, entry, grid, block, cluster, sharedBytes, programmaticLaunch,
+                                                needsNoL1, items, grain, args, residency)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BufferDesc, type, shape)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(KernelPlan, name, target, source, options, inputs, outputs, inPlace, launches,
                                    tensorMaps, workspaceBytes, programmaticLaunch, zeroedBytes)

@@ -128,6 +128,11 @@ private:
   void launch(const std::string &what, const KernelPlan &plan, const Launch &launch) const {
     for (const auto &dims : {launch.grid, launch.block, launch.cluster})
       require(std::find(dims.begin(), dims.end(), 0U) == dims.end(), what + " is launched with a dimension of 0");
+    if (const codegen::Residency &residency = launch.residency; residency.isAdaptable())
+      require(residency.multiprocessors > 0 && launch.grid[0] <= residency.workBlocks &&
+                  residency.workBlocks % launch.cluster[0] == 0,
+              what + " has work for " + std::to_string(residency.workBlocks) + " blocks, a grid of " +
+                  std::to_string(launch.grid[0]) + " and clusters of " + std::to_string(launch.cluster[0]));
     for (const KernelArg &arg : launch.args) {
       std::uint64_t limit = 0;
       switch (arg.kind) {

@@ -1,5 +1,6 @@
 #include "runtime/cuda/CudaDevice.h"
 
+#include "runtime/Residency.h"
 #include "runtime/cuda/CudaGraph.h"
 #include "runtime/cuda/CudaKernel.h"
 #include "runtime/cuda/CudaReplay.h"
@@ -165,7 +166,7 @@ Result<void> CudaDevice::synchronize(Stream stream) {
 }
 
 Result<std::unique_ptr<LoadedKernel>> CudaDevice::load(const codegen::KernelPlan &plan, const CompiledKernel &kernel) {
-  return CudaKernel::load(context, plan, kernel);
+  return CudaKernel::load(context, planOn(plan, facts.multiprocessors), kernel);
 }
 
 Result<CudaTimer *> CudaDevice::timerHere() {

@@ -40,6 +40,12 @@ void check(const RegionCase &given, const std::vector<reference::HostTensor> &in
     CHECK_MESSAGE((before.empty() || before == *outputs), "another order of threads gives other bits");
     before = std::move(*outputs);
   }
+  for (int multiprocessors : {target.multiprocessors / 2, target.multiprocessors * 3 / 4})
+    if (std::optional<EmulatedKernel> elsewhere = emulated->on(multiprocessors)) {
+      auto outputs = elsewhere->run(inputs, given.states(), Copies::Early);
+      REQUIRE_MESSAGE(outputs, outputs.error().message << "\n" << plan->source);
+      CHECK_MESSAGE(before == *outputs, "other bits on " << multiprocessors << " multiprocessors");
+    }
 }
 
 void checkAll(const std::vector<TemplateCase> &cases, const codegen::KernelTemplate &kernel, std::size_t configs) {

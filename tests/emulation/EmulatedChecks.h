@@ -12,7 +12,8 @@ const ir::Target &hopper();
 /// A Hopper whose blocks take several tiles of a small product.
 ir::Target hopperOf(int multiprocessors);
 
-/// Runs one config twice, with copies that come early and late: both are right, and alike to the bit.
+/// Runs one config twice, with copies that come early and late: both are right, and alike to the bit. So is a run with
+/// the grid that the kernel gets on a device of fewer multiprocessors than it was emitted for.
 void check(const RegionCase &given, const std::vector<reference::HostTensor> &inputs, Oracle &oracle,
            const codegen::KernelTemplate &kernel, const codegen::TileConfig &config,
            const ir::Target &target = hopper());

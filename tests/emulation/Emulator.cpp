@@ -2,6 +2,7 @@
 
 #include "codegen/cuda/text/DeviceLibrary.h"
 #include "kfuse/error.h"
+#include "runtime/Residency.h"
 #include "tests/emulation/Api.h"
 #include "tests/emulation/TensorBox.h"
 
@@ -129,6 +130,12 @@ Result<EmulatedKernel> EmulatedKernel::compile(const codegen::KernelPlan &plan) 
         &emulatorApi());
   }
   return kernel;
+}
+
+std::optional<EmulatedKernel> EmulatedKernel::on(int multiprocessors) const {
+  EmulatedKernel other = *this;
+  other.plan = runtime::planOn(plan, multiprocessors);
+  return other.plan == plan ? std::nullopt : std::optional(std::move(other));
 }
 
 Result<std::vector<HostTensor>> EmulatedKernel::run(std::span<const HostTensor> inputs, std::span<const int> states,

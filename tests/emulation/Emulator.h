@@ -12,6 +12,7 @@
 #include "tests/emulation/Grid.h"
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -26,6 +27,10 @@ public:
   /// is, or -1. Asynchronous copies arrive at once or late, since real ones do both.
   Result<std::vector<reference::HostTensor>> run(std::span<const reference::HostTensor> inputs,
                                                  std::span<const int> states, Copies when) const;
+
+  /// The same with the grids of a device of so many multiprocessors, which are fewer, or nothing where these do not
+  /// change them.
+  std::optional<EmulatedKernel> on(int multiprocessors) const;
 
 private:
   codegen::KernelPlan plan;

@@ -1,7 +1,7 @@
 #include "tuner/api/Packs.h"
 
 #include "kfuse/pack.h"
-#include "runtime/CudaTarget.h"
+#include "runtime/Residency.h"
 #include "runtime/host/CpuFeatures.h"
 #include "runtime/library/VariantChoice.h"
 #include "tuner/api/NoThrow.h"
@@ -26,13 +26,6 @@ namespace {
 int cudaOf(const std::string &compiler) {
   int major = 0, minor = 0;
   return std::sscanf(compiler.c_str(), "nvrtc %d.%d", &major, &minor) == 2 ? 1000 * major + 10 * minor : 0;
-}
-
-/// From Hopper on blocks may wait for clusters of lower numbers (stream-K, partial_sums.cuh). These start first, but
-/// CUDA does not promise that, so all of a grid must fit the device.
-bool mayWaitForBlocks(const std::string &target) {
-  const std::optional<runtime::CudaTarget> cuda = runtime::parseCudaTarget(target);
-  return cuda && cuda->capability >= 90;
 }
 
 /// What a block of the program takes at most.
@@ -77,7 +70,6 @@ Packed packedOf(std::span<const LengthProgram> programs, const runtime::BucketTa
   const CompiledModel &largest = programs.back().compiled; // It says for all what stands in a pack.
   runtime::PackVariant variant;
   variant.target = largest.main.target;
-  variant.multiprocessors = mayWaitForBlocks(variant.target) ? largest.multiprocessors : 0;
   variant.cuda = cudaOf(largest.compiler);
   if (largest.main.target == "cpu")
     variant.features = runtime::cpuFeatures();
@@ -92,8 +84,10 @@ Packed packedOf(std::span<const LengthProgram> programs, const runtime::BucketTa
   for (const auto &[compiled, edges] : programs) {
     packed.push_back({compiled.main, compiled.prepare, edges, compiled.preparedKeys});
     for (const runtime::Program *program : {&compiled.main, compiled.prepare ? &*compiled.prepare : nullptr})
-      if (program)
+      if (program) {
         variant.sharedBytes = std::max(variant.sharedBytes, sharedBytesOf(*program));
+        variant.multiprocessors = std::max(variant.multiprocessors, runtime::neededMultiprocessors(*program));
+      }
   }
   return {std::move(variant), std::move(packed)};
 }

@@ -128,7 +128,6 @@ Result<CompiledModel> buildModel(const PlannedModel &model, const TuningContext 
     compiled.preparedKeys = preparedKeys(model.prepare->function);
   }
   compiled.compiler = context.compiler.version();
-  compiled.multiprocessors = context.target.multiprocessors;
   return compiled;
 }
 

@@ -17,8 +17,7 @@ struct CompiledModel {
   std::optional<runtime::Program> prepare; ///< Parameters in, prepared values out.
   std::vector<std::string> preparedKeys{}; ///< A key for each prepared value; programs share values of equal keys.
   TuneReport report;
-  std::string compiler{};  ///< KernelCompiler::version().
-  int multiprocessors = 0; ///< The target's, which grids count on.
+  std::string compiler{}; ///< KernelCompiler::version().
 };
 
 /// The model must have been planned for the context's target.

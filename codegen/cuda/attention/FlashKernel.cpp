@@ -3,6 +3,7 @@
 #include "codegen/cuda/attention/AttentionForms.h"
 #include "codegen/cuda/attention/HeadChunk.h"
 #include "codegen/cuda/text/ChunkPrinter.h"
+#include "codegen/cuda/text/Clusters.h"
 #include "codegen/cuda/text/Kernel.h"
 #include "codegen/cuda/text/TensorMaps.h"
 #include "codegen/cuda/text/Wgmma.h"
@@ -42,9 +43,9 @@ public:
   KernelPlan plan() {
     KernelPlan plan = planOf(region, buffers, target);
     Launch launch = launchOf(plan, entryName(region), target);
-    launch.grid[0] = static_cast<uint32_t>(
-        shape.isPersistent ? std::min<int64_t>(shape.blocks(p), target.multiprocessors * shape.resident)
-                           : shape.blocks(p));
+    launch.grid[0] = static_cast<uint32_t>(shape.blocks(p));
+    if (shape.isPersistent)
+      setPersistentGrid(launch, shape.blocks(p), target.multiprocessors * shape.resident, target);
     launch.block[0] = static_cast<uint32_t>(shape.threads());
     launch.sharedBytes = static_cast<uint32_t>(shape.sharedBytes(p));
     if (shape.splits > 1) {

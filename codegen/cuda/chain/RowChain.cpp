@@ -194,7 +194,7 @@ private:
     for (size_t number : buffers)
       launch.args.push_back({KernelArg::Kind::Buffer, number});
     const int64_t blocks = config["cluster_n"], tiles = ceilDiv(layer.problem.M, config["m"]);
-    launch.grid = {static_cast<uint32_t>(std::min(tiles, clustersAtOnce(blocks, target)) * blocks), 1, 1};
+    setPersistentGrid(launch, tiles * blocks, clustersAtOnce(blocks, target) * blocks, target);
     launch.block = {static_cast<uint32_t>(threads), 1, 1};
     launch.cluster = {static_cast<uint32_t>(blocks), 1, 1};
     launch.sharedBytes = static_cast<uint32_t>(ofTile + layerBytes(layers.size(), names.size()));

@@ -1,6 +1,7 @@
 // cuda.pointwise: elementwise regions, one chunk of neighbouring points after the other.
 #include "codegen/cuda/elementwise/PointwiseText.h"
 #include "codegen/cuda/elementwise/Templates.h"
+#include "codegen/cuda/text/Clusters.h"
 #include "codegen/cuda/text/Kernel.h"
 
 #include <algorithm>
@@ -39,11 +40,10 @@ public:
       : region(region), config(config), target(target), text(region, config, writer) {}
 
   KernelPlan plan() {
-    int64_t blocks = text.blocks();
-    int64_t resident = target.multiprocessors * (target.threadsPerSm / config["threads"]);
+    KernelPlan plan = pointwisePlan(region, text.linear(), target, text.blocks(), config["threads"]);
     if (config["persistent"])
-      blocks = std::min(blocks, resident);
-    KernelPlan plan = pointwisePlan(region, text.linear(), target, blocks, config["threads"]);
+      setPersistentGrid(plan.launches.front(), text.blocks(),
+                        target.multiprocessors * (target.threadsPerSm / config["threads"]), target);
     giveSource(plan, source());
     return plan;
   }

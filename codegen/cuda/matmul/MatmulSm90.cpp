@@ -247,10 +247,14 @@ Result<KernelPlan> MatmulSm90Template::print(const Region &region, const TileCon
   passTensorMaps(plan, std::move(maps));
   Launch &launch = plan.launches.front();
   launch.needsNoL1 = true; // TMA brings the operands.
-  launch.grid = {static_cast<uint32_t>(gridBlocks), 1, 1};
   launch.cluster = {static_cast<uint32_t>(clusterM * clusterN), 1, 1};
-  if (grid.places > 0)
+  if (grid.places > 0) {
     passPartialSums(plan, problem, config, grid);
+    setWaitingGrid(launch, gridBlocks, target);
+  } else {
+    setPersistentGrid(launch, grid.tiles * clusterM * clusterN,
+                      clustersAtOnce(clusterM * clusterN, target) * clusterM * clusterN, target);
+  }
   return plan;
 }
 

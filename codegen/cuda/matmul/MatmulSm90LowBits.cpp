@@ -195,7 +195,8 @@ Result<KernelPlan> MatmulSm90LowBitsTemplate::print(const Region &region, const 
   passTensorMaps(plan, std::move(maps));
   Launch &launch = plan.launches.front();
   launch.needsNoL1 = true; // TMA brings the operands.
-  launch.grid = {static_cast<uint32_t>(blocks), 1, 1};
+  setPersistentGrid(launch, clusterTiles * clusterM * clusterN,
+                    clustersAtOnce(clusterM * clusterN, target) * clusterM * clusterN, target);
   launch.cluster = {static_cast<uint32_t>(clusterM * clusterN), 1, 1};
   return plan;
 }

@@ -4,6 +4,7 @@
 #include "codegen/cuda/rows/RowTile.h"
 #include "codegen/cuda/rows/Templates.h"
 #include "codegen/cuda/text/ChunkPrinter.h"
+#include "codegen/cuda/text/Clusters.h"
 #include "codegen/cuda/text/Kernel.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -97,14 +98,11 @@ struct RowResources {
   bool fit() const { return blocksPerSm >= 1 && registers <= 224; }
 };
 
-/// Rows that the grid works on at a time: all, or with Stream those that fit on the device together.
-int64_t rowsAtOnce(int64_t rowCount, const RowResources &resources, const TileConfig &config,
-                   const ir::Target &target) {
-  if (storageOf(config) != RowStorage::Stream)
-    return ceilDiv(rowCount, rowsOfBlock(config));
+/// Rows that fit on the device together.
+int64_t rowsAtOnce(const RowResources &resources, const TileConfig &config, const ir::Target &target) {
   // Clusters of 4 and more leave 12 of Hopper's 132 SMs unused: its groups of SMs are no multiples of them.
   int64_t usable = config["cluster"] > 2 ? target.multiprocessors * 10 / 11 : target.multiprocessors;
-  return std::clamp<int64_t>(usable * resources.blocksPerSm / config["cluster"], 1, rowCount);
+  return std::max<int64_t>(usable * resources.blocksPerSm / config["cluster"], 1);
 }
 
 /// One region under one config, on its way to text.
@@ -122,7 +120,10 @@ public:
     Launch launch = launchOf(plan, entryName(region), target);
     launch.needsNoL1 = storageOf(config) != RowStorage::Reload;
     const RowResources resources(graph, passes, work, config, target);
-    launch.grid[0] = static_cast<uint32_t>(rowsAtOnce(rowCount, resources, config, target) * config["cluster"]);
+    launch.grid[0] = static_cast<uint32_t>(ceilDiv(rowCount, rowsOfBlock(config)) * config["cluster"]);
+    if (storageOf(config) == RowStorage::Stream)
+      setPersistentGrid(launch, rowCount * config["cluster"], rowsAtOnce(resources, config, target) * config["cluster"],
+                        target);
     launch.cluster[0] = static_cast<uint32_t>(config["cluster"]);
     launch.block[0] = static_cast<uint32_t>(config["threads"] * config["rows"]);
     launch.sharedBytes = static_cast<uint32_t>(resources.sharedBytes);
@@ -396,7 +397,7 @@ double estimate(const Region &region, const LinearGraph &graph, const RowPasses 
   // Where one block holds many rows the others hide as much: streams were 4 to 40 % slower. With two rows a block a
   // stream took 10.4 us, the best of the others 11.3 (layer_norm 2048x4096, whose variance may need a second exchange);
   // with one row there is nothing to stream.
-  const auto atOnce = static_cast<double>(rowsAtOnce(static_cast<int64_t>(rows), resources, config, target));
+  const auto atOnce = static_cast<double>(rowsAtOnce(resources, config, target));
   if (grid.startsOnce && config["cluster"] == 1)
     grid.bytes *= !passes.spreads.empty() && rows > atOnce && rows <= 4 * atOnce ? 0.9 : 1.08;
   // Two operands in vectors of eight: rows of 131072 took 722 to 794 us, in vectors of four 537 to 621.

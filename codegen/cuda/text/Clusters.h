@@ -1,6 +1,7 @@
-// Thread block clusters that a GPU holds.
+// Thread block clusters that a GPU holds, and grids of so many.
 #pragma once
 
+#include "codegen/KernelPlan.h"
 #include "ir/Target.h"
 
 #include <algorithm>
@@ -12,6 +13,24 @@ namespace kfuse::codegen::cuda {
 /// whole (measured with cuOccupancyMaxActiveClusters: 66 of 2, 30 of 4, 15 of 8, 7 of 16). At least one.
 inline std::int64_t clustersAtOnce(std::int64_t blocks, const ir::Target &target) {
   return std::max<std::int64_t>(1, (blocks >= 4 ? target.multiprocessors * 10 / 11 : target.multiprocessors) / blocks);
+}
+
+/// As many blocks as have work or, where these are more, as the device holds at once: they go on to further work by
+/// gridDim.x, so that another number of them is right on a device with other multiprocessors.
+inline void setPersistentGrid(Launch &launch, std::int64_t workBlocks, std::int64_t heldBlocks,
+                              const ir::Target &target) {
+  workBlocks = std::clamp<std::int64_t>(workBlocks, 1, INT32_MAX);
+  launch.grid = {static_cast<std::uint32_t>(std::min(workBlocks, heldBlocks)), 1, 1};
+  launch.residency = {static_cast<std::uint32_t>(target.multiprocessors), static_cast<std::uint32_t>(heldBlocks),
+                      static_cast<std::uint32_t>(workBlocks)};
+}
+
+/// Blocks that wait for each other (stream-K): those of lower numbers start first, but CUDA does not promise that, so
+/// the device must hold them all at once.
+inline void setWaitingGrid(Launch &launch, std::int64_t blocks, const ir::Target &target) {
+  launch.grid = {static_cast<std::uint32_t>(blocks), 1, 1};
+  launch.residency = {.multiprocessors = static_cast<std::uint32_t>(target.multiprocessors),
+                      .heldBlocks = static_cast<std::uint32_t>(blocks)};
 }
 
 } // namespace kfuse::codegen::cuda
