@@ -10,7 +10,9 @@ std::optional<CudaTarget> parseCudaTarget(std::string_view name) {
   if (!target.isPtx && !name.starts_with("sm_"))
     return std::nullopt;
   const char *digits = name.data() + name.find('_') + 1, *last = name.data() + name.size();
-  const char *end = std::from_chars(digits, last, target.capability).ptr;
+  const auto [end, failure] = std::from_chars(digits, last, target.capability);
+  if (failure != std::errc() || target.capability <= 0)
+    return std::nullopt;
   target.isExact = end != last;
   return target;
 }
