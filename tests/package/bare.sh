@@ -2,7 +2,7 @@
 # The archives of tools/release.sh on a root that has nothing but a minimal Debian 12: examples/deploy.c by the shared
 # and the static library gives the bits of `kfuse run`, and the tools and libkfuse.so find all that they need.
 #   debootstrap --variant=minbase bookworm ROOT && mount -t proc proc ROOT/proc
-#   tools/release.sh build FOLDER && tests/package/bare.sh build/bin/kfuse FOLDER ROOT      (as root: it calls chroot)
+#   tools/release.sh '' FOLDER && tests/package/bare.sh build/bin/kfuse FOLDER ROOT      (as root: it calls chroot)
 # Usage: bare.sh KFUSE FOLDER ROOT
 set -euo pipefail
 kfuse=$1 folder=$2 root=$3
@@ -17,7 +17,7 @@ model=$source/examples/models/llama_odd_decode_bf16.mlir
 for archive in "$folder"/*.tar.xz; do
   tar -C "$work" -xJf "$archive"
 done
-runtime=$(echo "$work"/kfuse-runtime-*) tools=$(find "$work" -maxdepth 1 -name 'kfuse-[0-9]*')
+runtime=$(echo "$work"/kfuse-runtime-*) tools=$(echo "$work"/kfuse-tools-*) whole=$(echo "$work"/kfuse-library-*)
 mkdir "$work/data"
 "$kfuse" pack "$model" --target cpu --no-benchmark -o "$work/data/block.kfp" >/dev/null
 python3 "$here/tensors.py" make "$work/data/block.kfp" "$kfuse" "$work/data"
@@ -37,7 +37,7 @@ for tool in "bin/kfuse run $inside/data/block.kfp" "bin/kfuse targets" "bin/kfus
   # shellcheck disable=SC2086
   chroot "$root" env KFUSE_STORE="$inside/store.db" ${tools#"$root"}/$tool >/dev/null || { echo "$tool fails on $root" >&2; exit 1; }
 done
-found=$(find "$tools" -name libkfuse.so)
+found=$(find "$whole" -name libkfuse.so)
 needed=$(chroot "$root" ldd "${found#"$root"}")
 ! grep "not found" <<<"$needed" || { echo "libkfuse.so lacks what it needs" >&2; exit 1; }
 echo "the archives run on $root"
