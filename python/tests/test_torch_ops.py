@@ -18,6 +18,7 @@ Q, K, V = (torch.randn(2, 4, 6, 16, generator=torch.Generator().manual_seed(seed
 SEEN = torch.rand(2, 1, 6, 6, generator=torch.Generator().manual_seed(3)) > 0.5
 SEEN[:, :, 2], SEEN[0, :, 0] = False, False  # Rows that see nothing.
 ADDED = torch.zeros(2, 1, 6, 6).masked_fill(~SEEN, float("-inf"))
+BROKEN = Q.masked_fill(torch.arange(6)[:, None] == 4, float("nan"))  # A row whose scores are no numbers.
 attend = F.scaled_dot_product_attention
 
 GROUPS = {
@@ -28,9 +29,10 @@ GROUPS = {
     "masked_attention": lambda: (
         attend(Q, K, V, attn_mask=SEEN), attend(Q, K, V, attn_mask=ADDED),
         attend(Q, K[:, :2], V[:, :2], attn_mask=ADDED, enable_gqa=True), attend(Q, K, V, attn_mask=ADDED[0, 0]),
+        attend(BROKEN, K, V, attn_mask=SEEN), attend(BROKEN, K, V, attn_mask=ADDED),
     ),
     "safe_softmax": lambda: (
-        torch.ops.aten._safe_softmax(ADDED + 1, -1), attend(Q, K, V, attn_mask=SEEN.expand(2, 4, 6, 6).transpose(-1, -2)),
+        torch.ops.aten._safe_softmax(ADDED + 1, -1), torch.ops.aten._safe_softmax(BROKEN + ADDED[..., :1], -2), attend(Q, K, V, attn_mask=SEEN.expand(2, 4, 6, 6).transpose(-1, -2)),
     ),
     "norms": lambda: (
         F.layer_norm(HALF, (48,), X[0], X[1]), F.rms_norm(HALF * 1e-4, (48,)), F.rms_norm(X[None], (5, 48), X, 1e-6),

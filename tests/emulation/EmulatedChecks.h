@@ -1,6 +1,7 @@
 // Emulates kernels of a template and judges what they compute.
 #pragma once
 
+#include "codegen/KernelTemplate.h"
 #include "tests/cuda/Oracle.h"
 
 #include <cstddef>

@@ -4,10 +4,14 @@ import math
 
 import torch
 
-from .rows import causal_mask, safe
+from .rows import any_seen, causal_mask, softmax_or_zeros
 from .site import Refusal, Site
 
 aten = torch.ops.aten
+# What moves a mask's elements, or pads it to a multiple that a kernel of torch wants.
+_MOVED = (
+    aten.expand.default, aten.slice.Tensor, aten.view.default, aten.unsqueeze.default, aten.constant_pad_nd.default,
+)  # fmt: skip
 
 
 def product(site: Site, a, b):
@@ -50,7 +54,21 @@ def masked(site: Site, scores, mask):
     return site.g.add(scores, site.cast(mask, scores.type))
 
 
-def attention(site: Site, query, key, value, mask=None, is_causal=False, scale=None):
+def is_of_booleans(node):
+    """Whether an added mask is what torch makes of one of booleans: 0 where a key is seen, -inf where it is hidden."""
+    while node.target in _MOVED:
+        node = node.args[0]
+    return node.target == aten.where.self and [_number(x) for x in node.args[1:]] == [0, -math.inf]
+
+
+def _number(node):
+    """The one number that a tensor holds, None of any other."""
+    place = {aten.scalar_tensor.default: 0, aten.full.default: 1}.get(node.target)
+    return None if place is None else node.args[place]
+
+
+def attention(site: Site, query, key, value, mask=None, hides=False, is_causal=False, scale=None):
+    """hides: whether the mask hides keys and does nothing else."""
     if site.result.dim() != 4:
         raise Refusal(f"attention of {site.result.dim()} dimensions, not 4")
     scale = query.shape[-1] ** -0.5 if scale is None else scale
@@ -60,10 +78,11 @@ def attention(site: Site, query, key, value, mask=None, is_causal=False, scale=N
         scores = masked(site, scores, causal_mask(site, *scores.shape[-2:]))
     if mask is not None:
         scores = masked(site, scores, mask)
-    weights = site.g.softmax(scores)
-    if mask is not None:
-        weights = safe(site, weights)
-    return site.g.reshape(site.g.matmul(weights, value), site.shape)
+    weights = softmax_or_zeros(site, scores) if hides else site.g.softmax(scores)
+    y = site.g.reshape(site.g.matmul(weights, value), site.shape)
+    if mask is None or hides:
+        return y
+    return site.g.where(any_seen(site, site.cast(mask, "f32")), y, site.cast(0, y.type))
 
 
 def attention_op(overload):
@@ -75,10 +94,12 @@ def attention_op(overload):
         given = dict(zip(names, args)) | options
         if given.get("dropout_p", 0.0) != 0.0:
             raise Refusal("attention with dropout")
-        mask = given.get("attn_mask", given.get("attn_bias"))
-        y = attention(
-            site, given["query"], given["key"], given["value"], mask, given.get("is_causal", False), given.get("scale")
-        )
+        nodes = dict(zip(names, site.node.args)) | site.node.kwargs
+        name = "attn_bias" if "attn_bias" in names else "attn_mask"
+        mask = given.get(name)
+        hides = mask is not None and (mask.type == "bool" or is_of_booleans(nodes[name]))
+        of_rows = given.get("is_causal", False), given.get("scale")
+        y = attention(site, given["query"], given["key"], given["value"], mask, hides, *of_rows)
         return y if count == 1 else (y, *[None] * (count - 1))
 
     return lower

@@ -25,14 +25,26 @@ def softmax(site: Site, x, dim, half_to_float=False):
     return site.cast(over_last(site, site.cast(x, site.type), dim, site.g.softmax), site.type)
 
 
-def safe(site: Site, weights):
-    """A row that sees nothing is zeros in torch, and NaN as a softmax. kfuse's attention makes zeros in this form, from
-    scores that are no numbers, too."""
-    return site.g.where(site.g.pointwise("is_nan", weights), site.cast(0, weights.type), weights)
+def softmax_or_zeros(site: Site, scores):
+    """Zeros of a row whose scores are all hidden, -inf, as torch has it, and NaN where one is no number. The lowest
+    number is a key more, without a value: an attention sink, which kfuse's attention takes. Beside -inf alone it has
+    all of the weight, beside any score none."""
+    lowest = site.filled(torch.finfo(site.result.dtype).min, scores.type, [*scores.shape[:-1], 1])
+    weights = site.g.softmax(site.g.concat([scores, lowest], len(scores.shape) - 1))
+    return site.g.slice(weights, [0] * len(scores.shape), scores.shape)
+
+
+def any_seen(site: Site, x):
+    """Whether a row has anything but -inf: of one that has not torch makes zeros, and a softmax NaN."""
+    most = site.g.reshape(site.g.reduce("max", x, [-1]), [*x.shape[:-1], 1])
+    return site.g.pointwise("ne", most, site.cast(-math.inf, x.type))
 
 
 def safe_softmax(site: Site, x, dim, dtype=None):
-    return safe(site, softmax(site, x, dim))
+    def rows(x):
+        return site.g.where(any_seen(site, x), site.g.softmax(x), site.cast(0, x.type))
+
+    return site.cast(over_last(site, site.cast(x, site.type), dim, rows), site.type)
 
 
 def log_softmax(site: Site, x, dim, half_to_float=False):
