@@ -51,6 +51,7 @@ ATTENTIONS |= {
     "packed_T17149_hd128": (1, 16, 16, 17149, 17149, 128, 128, "causal packed"),
     "chunk_S512_at7680": (1, 32, 8, 512, 8192, 128, 128, "causal from 7680"),
     "speculated_B8_S8_at4087": (8, 32, 8, 8, 4096, 128, 128, "causal from 4087"),
+    "decoded_B8_at4094": (8, 32, 8, 1, 4096, 128, 128, "causal from 4094"),  # Whose TB/s the row above is to reach.
 }
 
 # The lengths of 16 sequences, drawn evenly from 64 to 2048.

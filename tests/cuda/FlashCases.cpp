@@ -36,8 +36,8 @@ public:
     pass("%a", queries(arguments), tensor({s.batch, s.heads, s.rows, s.keySize}, s.type));
     pass("%b", heads("%k", s.keyHeads, s.keys, s.keySize), tensor({s.batch, s.heads, s.keys, s.keySize}, s.type));
     pass("%c", heads("%v", s.keyHeads, s.keys, s.valueSize), tensor({s.batch, s.heads, s.keys, s.valueSize}, s.type));
-    if (s.mask == "added" || s.mask == "chosen") {
-      const std::string type = tensor({s.batch, 1, s.rows, s.keys}, s.mask == "added" ? s.type : "i1");
+    if (s.mask == "added" || s.mask == "chosen" || s.mask == "bias") {
+      const std::string type = tensor(maskShape(), s.mask == "chosen" ? "i1" : s.type);
       arguments += ", %m: " + type;
       pass("%d", "%m", type);
     }
@@ -86,6 +86,9 @@ private:
     return name;
   }
 
+  Dims maskShape() const {
+    return s.mask == "bias" ? Dims{1, s.heads, s.rows, s.keys} : Dims{s.batch, 1, s.rows, s.keys};
+  }
   Dims stored(int count, int rows, int size) const {
     return s.tokensFirst ? Dims{s.batch, rows, count * size} : Dims{s.batch, count, rows, size};
   }
@@ -165,12 +168,12 @@ private:
                       infinite = s.type == "bf16"  ? "0xFF80"
                                  : s.type == "f16" ? "0xFC00"
                                                    : "0xFF800000",
-                      mask = tensor({s.batch, 1, s.rows, s.keys}, s.mask == "chosen" ? "i1" : s.type);
+                      mask = tensor(maskShape(), s.mask == "chosen" ? "i1" : s.type);
     auto choose = [&](const std::string &condition, const std::string &conditionType) {
       return emit("where " + condition + ", " + score + ", " + constant(infinite, s.type),
                   conditionType + ", " + type + ", " + number, type);
     };
-    if (s.mask == "added")
+    if (s.mask == "added" || s.mask == "bias")
       return emit("add " + score + ", %d", type + ", " + mask, type);
     if (s.mask == "chosen")
       return choose("%d", mask);
@@ -284,6 +287,7 @@ std::vector<TemplateCase> flashCases() {
       {.batch = 1, .rows = 120, .keys = 130, .keySize = 32, .valueSize = 32, .mask = "chunked", .offset = "10"},
       {.batch = 1, .rows = 70, .keys = 93, .keySize = 32, .valueSize = 32, .mask = "added", .isGuarded = true},
       {.batch = 2, .rows = 49, .keys = 61, .keySize = 64, .valueSize = 32, .mask = "chosen", .isGuarded = true},
+      {.batch = 5, .heads = 3, .keyHeads = 3, .rows = 49, .keys = 49, .keySize = 32, .valueSize = 32, .mask = "bias"},
       {.batch = 1, .rows = 66, .keys = 66, .keySize = 32, .valueSize = 32, .mask = "causal", .isCapped = true},
       {.batch = 1, .rows = 66, .keys = 66, .keySize = 32, .valueSize = 32, .mask = "causal added", .widens = true},
       {.batch = 1, .heads = 1, .keyHeads = 1, .rows = 40, .keys = 81, .keySize = 256, .valueSize = 256},

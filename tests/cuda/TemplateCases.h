@@ -76,8 +76,8 @@ struct FlashSketch {
   int batch = 2, heads = 2, keyHeads = 2, rows = 1, keys = 1, keySize = 64, valueSize = 64;
   std::string scale = "0.125"; ///< "" for none.
   /// "", "causal", "window" (of 19 keys), "chunked" (of 24 keys, up to the row's own), "causal added" (a sum with the
-  /// lowest float), "added" and "chosen" (tensors of the type, and of booleans), "bounded" (from one integer of each
-  /// row on to another).
+  /// lowest float), "added" and "chosen" (tensors of the type, and of booleans), "bias" (a tensor for each head, the
+  /// same for the batch), "bounded" (from one integer of each row on to another).
   std::string mask = {};
   std::string offset = {};  ///< The last key that the first row sees, where it is not the first.
   bool tokensFirst = false; ///< Heads lie side by side in rows of tokens, of the result, too.

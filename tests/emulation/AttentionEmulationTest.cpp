@@ -198,3 +198,51 @@ TEST_CASE("Emulated cuda.flash_attention: right on wgmma for keys from one integ
                       {"resident", 1},
                       {"wgmma", 1}});
 }
+
+TEST_CASE("Emulated cuda.flash_attention: right on wgmma for blocks of two heads that read a mask together") {
+  const FlashSketch sketches[] = {
+      {.batch = 2,
+       .heads = 4,
+       .keyHeads = 2,
+       .rows = 210,
+       .keys = 184,
+       .keySize = 32,
+       .valueSize = 32,
+       .mask = "added"},
+      {.batch = 1, .rows = 150, .keys = 192, .keySize = 64, .valueSize = 40, .mask = "chosen", .isGuarded = true}};
+  for (const FlashSketch &sketch : sketches) {
+    EmulatedCase emulated(flashCase(sketch), codegen::cuda::flashAttentionTemplate());
+    for (int warps : {8, 12})
+      for (int pingPong : {0, 1})
+        emulated.check({{"rows", warps * 16},
+                        {"warps", warps},
+                        {"keys", pingPong ? 32 : 80},
+                        {"stages", pingPong ? 3 : 2},
+                        {"pingpong", pingPong},
+                        {"persistent", 0},
+                        {"resident", 1},
+                        {"wgmma", 1},
+                        {"sharers", 2}});
+  }
+}
+
+TEST_CASE("Emulated cuda.flash_attention: right for heads that a block takes one behind the other") {
+  const FlashSketch sketches[] = {
+      {.batch = 7, .heads = 3, .keyHeads = 3, .rows = 49, .keys = 49, .keySize = 32, .valueSize = 32, .mask = "bias"},
+      {.batch = 3, .heads = 2, .keyHeads = 1, .rows = 30, .keys = 40, .keySize = 40, .valueSize = 24, .mask = "added"},
+      {.type = "f16",
+       .batch = 5,
+       .heads = 2,
+       .rows = 64,
+       .keys = 61,
+       .mask = "causal",
+       .offset = "-9",
+       .isGuarded = true},
+      {.batch = 3, .heads = 4, .keyHeads = 2, .rows = 17, .keys = 33, .tokensFirst = true, .hasSink = true}};
+  for (const FlashSketch &sketch : sketches) {
+    EmulatedCase emulated(flashCase(sketch), codegen::cuda::flashAttentionTemplate());
+    for (int batches : {2, 3, 8})
+      for (int warps : {2, 4})
+        emulated.check({{"rows", 64}, {"warps", warps}, {"keys", 64}, {"stages", 2}, {"batches", batches}});
+  }
+}

@@ -146,6 +146,18 @@ TEST_CASE("Compile: attention of many rows in heads of every size, for every GPU
   add({.rows = 1024, .keys = 1024, .keySize = 256, .valueSize = 256, .mask = "causal", .isCapped = true}, "sm_90a", 3);
   add({.rows = 1024, .keys = 1024, .keySize = 128, .valueSize = 128, .mask = "added", .hasSink = true}, "sm_90a", 3);
   add({.rows = 1024, .keys = 1024, .mask = "chosen", .isGuarded = true}, "sm_90a", 3);
+  // Windows of an image, several of which a block takes.
+  for (const char *target : {"sm_80", "sm_90a", "sm_120a"})
+    add({.batch = 1024,
+         .heads = 16,
+         .keyHeads = 16,
+         .rows = 49,
+         .keys = 49,
+         .keySize = 32,
+         .valueSize = 32,
+         .mask = "bias"},
+        target, 3);
+  add({.batch = 512, .heads = 16, .keyHeads = 16, .rows = 64, .keys = 64}, "sm_90a", 2);
   add({.rows = 1024, .keys = 1024, .mask = "bounded", .isGuarded = true}, "sm_90a", 3);
   const FlashSketch computed{.heads = 32, .keyHeads = 8, .rows = 1024, .keys = 1024, .mask = "causal", .front = "norm"};
   for (int size : {64, 72, 128, 256}) {

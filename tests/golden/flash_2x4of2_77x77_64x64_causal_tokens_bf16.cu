@@ -50,7 +50,7 @@ struct Config {
   static constexpr Index period = 0; // Rows of a head, of several in a row; else 0.
   static constexpr Index lowest = 0, highest = 0; // Keys of a row, from its own number on.
   static constexpr Index chunk = 0, rowInChunks = 0, keyInChunks = 0; // Where the first row and key stand in a chunk.
-  static constexpr bool hasSink = false, bringsMask = false;
+  static constexpr bool hasSink = false, bringsMask = false, holdsMask = false;
   static constexpr bool isScaled = true;
   static constexpr float scale = 0.125f;
 };

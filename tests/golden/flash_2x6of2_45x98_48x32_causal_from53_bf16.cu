@@ -40,13 +40,14 @@ struct Config {
   static constexpr unsigned blocks = 12; // Tiles of rows, over all heads.
   static constexpr int resident = 1; // Blocks on a multiprocessor.
   static constexpr bool pingPong = true, isPersistent = false;
+  static constexpr int maskSharers = 1; // Blocks of a cluster, which read a mask together.
   static constexpr bool readsBounds = false, readsFirst = false, readsOfRow = false;
   static constexpr bool holdsQuery = false, computesQuery = false, emptyIsZero = false;
   static constexpr bool hasLowest = false, hasHighest = true;
   static constexpr Index period = 0; // Rows of a head, of several in a row; else 0.
   static constexpr Index lowest = 0, highest = 53; // Keys of a row, from its own number on.
   static constexpr Index chunk = 0, rowInChunks = 0, keyInChunks = 0; // Where the first row and key stand in a chunk.
-  static constexpr bool hasSink = false, bringsMask = false;
+  static constexpr bool hasSink = false, bringsMask = false, holdsMask = false;
   static constexpr bool isScaled = true;
   static constexpr float scale = 0.125f;
 };

@@ -84,6 +84,8 @@ private:
             configs.push_back(config);
             for (int64_t splits : splitsOf(p, rows, keys, target))
               configs.push_back(TileConfig(config).with("splits", splits));
+            for (int64_t batches : batchesOf(p, config, target))
+              configs.push_back(TileConfig(config).with("batches", batches));
           }
       }
     }
@@ -99,6 +101,18 @@ private:
       for (int64_t splits : {2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64})
         if (splits * std::max(keys, leastKeys) <= p.keys && blocks * splits <= mostBlocks * target.multiprocessors)
           counts.push_back(splits);
+    return counts;
+  }
+
+  /// How many heads a block may take one behind the other: one tile holds all their rows and keys.
+  static std::vector<int64_t> batchesOf(const FlashProblem &p, const TileConfig &config, const ir::Target &target) {
+    std::vector<int64_t> counts;
+    if (p.rows > config["rows"] || p.keys > config["keys"] || config["stages"] > 2 || p.period > 0 || p.computesQuery ||
+        p.update.writes() || p.bounds.areOfRow())
+      return counts;
+    for (int64_t count : {4, 8, 16, 32})
+      if (FlashShape(TileConfig(config).with("batches", count)).gridBlocks(p) >= 2 * target.multiprocessors)
+        counts.push_back(count);
     return counts;
   }
 
@@ -129,15 +143,14 @@ private:
             for (int64_t persistent : {1, 0})
               if ((stages == 2 || keys * 2 < p.keys) && (!persistent || (hasSeveral && !p.bounds.areOfRow())))
                 for (int64_t resident : {1, 2})
-                  if (resident == 1 || (warps == 8 && !pingPong))
-                    configs.push_back({{"rows", warps * 16},
-                                       {"warps", warps},
-                                       {"keys", keys},
-                                       {"stages", stages},
-                                       {"pingpong", pingPong},
-                                       {"persistent", persistent},
-                                       {"resident", resident},
-                                       {"wgmma", 1}});
+                  if (resident == 1 || (warps == 8 && !pingPong)) {
+                    const TileConfig config{
+                        {"rows", warps * 16},   {"warps", warps},           {"keys", keys},         {"stages", stages},
+                        {"pingpong", pingPong}, {"persistent", persistent}, {"resident", resident}, {"wgmma", 1}};
+                    configs.push_back(config);
+                    if (!persistent && p.mask && p.maskHeads % 2 == 0 && !p.bounds.areRead())
+                      configs.push_back(TileConfig(config).with("sharers", 2));
+                  }
       }
     }
     return configs;

@@ -33,7 +33,7 @@ public:
       if (all.queries)
         maps.push_back({"query", shape.rows, p.type(), *all.queries});
       if (all.mask)
-        maps.push_back({"mask", shape.rows, p.scores.graph.inputs[all.mask->buffer].type, *all.mask});
+        maps.push_back({"mask", shape.rows / shape.sharers, p.scores.graph.inputs[all.mask->buffer].type, *all.mask});
     }
     p.product.graph.inputs.pop_back(); // The probabilities never are in memory.
     for (unsigned dim = 0; dim < p.dimRow(); ++dim)
@@ -43,10 +43,11 @@ public:
   KernelPlan plan() {
     KernelPlan plan = planOf(region, buffers, target);
     Launch launch = launchOf(plan, entryName(region), target);
-    launch.grid[0] = static_cast<uint32_t>(shape.blocks(p));
+    launch.grid[0] = static_cast<uint32_t>(shape.batches > 1 ? shape.gridBlocks(p) : shape.blocks(p));
     if (shape.isPersistent)
       setPersistentGrid(launch, shape.blocks(p), target.multiprocessors * shape.resident, target);
     launch.block[0] = static_cast<uint32_t>(shape.threads());
+    launch.cluster[0] = static_cast<uint32_t>(shape.sharers);
     launch.sharedBytes = static_cast<uint32_t>(shape.sharedBytes(p));
     if (shape.splits > 1) {
       launch.grid[1] = static_cast<uint32_t>(shape.splits);
@@ -73,9 +74,10 @@ public:
 private:
   std::string source() {
     writeHead(writer, region, config, target,
-              shape.isWgmma    ? "flash_sm90.cuh"
-              : shape.isScalar ? "flash_scalar.cuh"
-                               : "flash_attention.cuh");
+              shape.isWgmma       ? "flash_sm90.cuh"
+              : shape.isScalar    ? "flash_scalar.cuh"
+              : shape.batches > 1 ? "flash_batches.cuh"
+                                  : "flash_attention.cuh");
     writer.line("using Index = " + Twine(p.scores.fits32Bits() && p.product.fits32Bits() ? "int" : "long long") + ";");
     writeConfig();
     writer.line();
@@ -90,8 +92,11 @@ private:
     openEntry(writer, "Config::warps * 32", entryName(region),
               bufferParameters(region, buffers) + (isSplit ? ", unsigned *arrivals, float *partials" : ""));
     writeBodyOfEntry();
-    writer.line(std::string(shape.isScalar ? "FlashScalar" : "FlashAttention") + "<Config, Body>(body).run(" +
-                (isSplit ? "arrivals, partials" : "") + ");");
+    if (shape.batches > 1)
+      writer.line("FlashBatches<Config, Body>{body}.run();");
+    else
+      writer.line(std::string(shape.isScalar ? "FlashScalar" : "FlashAttention") + "<Config, Body>(body).run(" +
+                  (isSplit ? "arrivals, partials" : "") + ");");
     writer.close();
     return writer.str();
   }
@@ -146,6 +151,8 @@ private:
       writer.line("static constexpr int resident = " + Twine(shape.resident) + "; // Blocks on a multiprocessor.");
       writer.line("static constexpr bool pingPong = " + Twine(flag(shape.pingPong)) +
                   ", isPersistent = " + flag(shape.isPersistent) + ";");
+      writer.line("static constexpr int maskSharers = " + Twine(shape.sharers) +
+                  "; // Blocks of a cluster, which read a mask together.");
     }
     if (!shape.isWgmma && !shape.isScalar)
       writer.line("static constexpr int splits = " + Twine(shape.splits) +
@@ -167,17 +174,20 @@ private:
     const KeyChunks chunks = p.bounds.chunks.value_or(KeyChunks{.size = 0});
     writer.line("static constexpr Index chunk = " + Twine(chunks.size) + ", rowInChunks = " + Twine(chunks.rowOffset) +
                 ", keyInChunks = " + Twine(chunks.keyOffset) + "; // Where the first row and key stand in a chunk.");
-    writer.line("static constexpr bool hasSink = " + Twine(flag(p.sink.has_value())) +
-                ", bringsMask = " + flag(bringsMask()) + ";");
-    if (bringsMask())
-      writer.line("using Mask = " + storedType(p.scores.graph.inputs[p.scores[p.mask].input].type) + ";");
+    writer.line("static constexpr bool hasSink = " + Twine(flag(p.sink.has_value())) + ", bringsMask = " +
+                flag(shape.isWgmma && p.mask) + ", holdsMask = " + flag(shape.batches > 1 && p.heldMask) + ";");
+    if (shape.batches > 1)
+      writer.line("static constexpr unsigned batches = " + Twine(shape.batches) + ", batchStride = " +
+                  Twine(p.batchStride) + ", allBatches = " + Twine(p.batches()) + "; // A block takes so many.");
+    if (tileMask())
+      writer.line("using Mask = " + storedType(p.scores.graph.inputs[p.scores[tileMask()].input].type) + ";");
     writer.line("static constexpr bool isScaled = " + Twine(flag(p.scale.has_value())) + ";");
     writer.line("static constexpr float scale = " + literalText(p.scale.value_or(1)) + ";");
     writer.close(";");
   }
 
-  /// Whether TMA brings tiles of a mask.
-  bool bringsMask() const { return shape.isWgmma && p.mask; }
+  /// The mask that tiles have of their own: TMA brings it, or registers hold it; or none.
+  Scalar tileMask() const { return shape.isWgmma ? p.mask : shape.batches > 1 ? p.heldMask : Scalar{}; }
   std::string inputOf(const LinearGraph &graph, Scalar load) const { return "in" + std::to_string(graph[load].input); }
 
   void writeBody() {
@@ -213,6 +223,8 @@ private:
       writeRow();
       writeSeen();
     }
+    if (shape.batches > 1 && p.heldMask)
+      writeHeldMask();
     if (p.sink)
       writeSink();
     if (shape.isScalar)
@@ -385,15 +397,23 @@ private:
   void writeSeen() {
     writer.open("__device__ __forceinline__ float seen(const Row &ofRow, float product, Index batch, Index row, Index "
                 "key" +
-                std::string(bringsMask() ? ", Config::Mask mask" : "") + ") const");
+                std::string(tileMask() ? ", Config::Mask mask" : "") + ") const");
     ValuePrinter scope = scopeOf(p.scores, "row", "key");
     scope.define(p.scoreProduct, "product");
-    if (bringsMask())
-      scope.define(p.mask, "decode(mask)");
+    if (tileMask())
+      scope.define(tileMask(), "decode(mask)");
     for (Scalar s : p.ofRow)
       scope.define(s, "ofRow.v" + std::to_string(s.id));
     std::string text = scope.value(p.bounds.seen);
     writer.line("return " + text + ";");
+    writer.close();
+  }
+
+  /// An element of the mask that batches share.
+  void writeHeldMask() {
+    writer.open("__device__ __forceinline__ Config::Mask mask(Index batch, Index row, Index key) const");
+    ValuePrinter scope = scopeOf(p.scores, "row", "key");
+    writer.line("return " + inputOf(p.scores, p.heldMask) + "[" + scope.offset(p.scores.offset(p.heldMask), {}) + "];");
     writer.close();
   }
 

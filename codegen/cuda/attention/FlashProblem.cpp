@@ -255,20 +255,40 @@ std::optional<FlashRowsMap> mapOf(const LinearGraph &graph, Scalar load, unsigne
 }
 
 /// The first load that `s` is made of, but for the product, which differs from row to row and from key to key, and
-/// which TMA can read.
-Scalar maskOf(const FlashProblem &p, Scalar s, std::set<int> &seen) {
+/// which `suits`.
+Scalar maskOf(const FlashProblem &p, Scalar s, llvm::function_ref<bool(Scalar)> suits, std::set<int> &seen) {
   const ScalarNode &node = p.scores[s];
   if (s == p.scoreProduct || !seen.insert(s.id).second)
     return {};
   if (isPlainLoad(p.scores, s)) {
     const bool isOfBoth = p.scores.dependsOn(s, p.dimRow()) && p.scores.dependsOn(s, p.dimColumn());
     const bool isNarrow = byteWidth(typeOf(p.scores, s)) <= 4;
-    return isOfBoth && isNarrow && mapOf(p.scores, s, p.dimRow(), p.dimColumn()) ? s : Scalar{};
+    return isOfBoth && isNarrow && suits(s) ? s : Scalar{};
   }
   for (Scalar operand : node.operands)
-    if (Scalar mask = maskOf(p, operand, seen))
+    if (Scalar mask = maskOf(p, operand, suits, seen))
       return mask;
   return {};
+}
+
+/// Finds the masks that tiles may have of their own: the one that TMA reads, and the one that batches share.
+void findMasks(FlashProblem &p) {
+  std::set<int> seen;
+  p.mask = maskOf(
+      p, p.bounds.seen, [&](Scalar load) { return mapOf(p.scores, load, p.dimRow(), p.dimColumn()).has_value(); },
+      seen);
+  const ArrayRef<int64_t> heads = p.scores.extents().take_front(p.dimRow());
+  if (p.mask)
+    for (unsigned dim = p.dimRow(); dim > 0 && !p.scores.dependsOn(p.mask, dim - 1); --dim)
+      p.maskHeads *= heads[dim - 1];
+  auto isOfAll = [&](Scalar load, unsigned dim) { return heads[dim] == 1 || !p.scores.dependsOn(load, dim); };
+  seen.clear();
+  p.heldMask = maskOf(p, p.bounds.seen, [&](Scalar load) { return !heads.empty() && isOfAll(load, 0); }, seen);
+  if (!p.heldMask)
+    return;
+  p.batchStride = p.batches();
+  for (unsigned dim = 0; dim < heads.size() && isOfAll(p.heldMask, dim); ++dim)
+    p.batchStride /= heads[dim];
 }
 
 } // namespace
@@ -296,6 +316,10 @@ std::optional<FlashMaps> FlashProblem::maps() const {
   if (mask)
     maps.mask = mapOf(scores, mask, dimRow(), dimColumn());
   return maps;
+}
+
+int64_t FlashProblem::heldMaskBytes() const {
+  return heldMask ? static_cast<int64_t>(byteWidth(typeOf(scores, heldMask))) : 0;
 }
 
 int64_t FlashProblem::maskBytes() const { return mask ? static_cast<int64_t>(byteWidth(typeOf(scores, mask))) : 0; }
@@ -334,8 +358,7 @@ Result<FlashProblem> flashProblem(const Region &region, bool isPacked) {
   p.scale = scaleOf(p, p.bounds.seen);
   std::set<int> seen;
   findOfRow(p, p.bounds.seen, seen);
-  seen.clear();
-  p.mask = maskOf(p, p.bounds.seen, seen);
+  findMasks(p);
   findGroup(p);
   if (isPacked) {
     const ir::ScalarGraph packedScores = packed(scores, p), packedProduct = packed(product, p);

@@ -48,6 +48,9 @@ struct FlashProblem {
   std::optional<double> scale{}; ///< Scores of keys inside are products times this.
   CacheUpdate update = {};
   ir::Scalar mask = {};            ///< Load of a mask, or a bias, of every row and key that TMA can read; or none.
+  int64_t maskHeads = 1;           ///< Neighbouring batches that have one mask of these.
+  ir::Scalar heldMask = {};        ///< The same where several batches have one, which TMA need not read.
+  int64_t batchStride = 1;         ///< From one of these batches to the next; 1 without such a mask.
   std::vector<ir::Scalar> ofRow{}; ///< Nodes of the scores that are loaded, or made of such, and the same for all keys.
 
   unsigned rank() const { return scores.extents().size(); }
@@ -57,6 +60,7 @@ struct FlashProblem {
   DType type() const { return scores.graph.inputs[scores[key].input].type; }
   /// Bytes of an element of the mask; 0 where there is none.
   int64_t maskBytes() const;
+  int64_t heldMaskBytes() const;
   /// Nothing where TMA cannot read one of them.
   std::optional<FlashMaps> maps() const;
   int64_t batches() const;

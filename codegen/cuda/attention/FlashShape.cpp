@@ -38,7 +38,8 @@ int64_t FlashShape::sharedBytes(const FlashProblem &p) const {
   }
   if (isScalar)
     return 4 * (rows * keyStride(p) + keys * (keyStride(p) + valueStride(p)));
-  return rows * rowBytes(p.keySize) + stages * keys * rowBytes(std::max(p.keySize, p.valueSize));
+  const int64_t bytes = rows * rowBytes(p.keySize) + stages * keys * rowBytes(std::max(p.keySize, p.valueSize));
+  return batches > 1 ? 2 * bytes : bytes; // Those of the next one come meanwhile.
 }
 
 /// The budgets of registers here decide what fusion forms, before a search can reject what spills. They are what
@@ -48,12 +49,15 @@ int64_t FlashShape::sharedBytes(const FlashProblem &p) const {
 ///
 /// Accumulators of values and scores, of which some are there twice while weights are made of them, and the rest.
 int64_t FlashShape::registersWithoutQuery(const FlashProblem &p) const {
-  const int64_t fragments = rows / warps / 16, ofScore = p.scale ? 0 : 20; // What scores are computed of: masks.
-  return fragments * (paddedSize(p.valueSize) / 2 + keys * 9 / 16 + ofScore) + 54;
+  const int64_t fragments = rows / warps / 16, ofTile = paddedSize(p.valueSize) / 2 + keys * 9 / 16;
+  if (batches > 1)
+    return fragments * (ofTile + keys / 2 * p.heldMaskBytes() / 4) + 34;
+  const int64_t ofScore = p.scale ? 0 : 20; // What scores are computed of: masks.
+  return fragments * (ofTile + ofScore) + 54;
 }
 
 bool FlashShape::holdsQuery(const FlashProblem &p) const {
-  if (isWgmma || isScalar)
+  if (isWgmma || isScalar || batches > 1) // A single tile of keys reads them once.
     return false;
   constexpr int64_t most = 232; // With more the compiler runs out of them.
   return registersWithoutQuery(p) + rows / warps / 16 * paddedSize(p.keySize) / 4 <= most;
@@ -67,7 +71,9 @@ int64_t FlashShape::registers(const FlashProblem &p) const {
   if (isScalar) // Sums, scores, and 8 of the queries and 4 of a key at a time.
     return rows / warps / 16 * (valueStride(p) / 2 + keys / 2 + 8) + 64;
   const int64_t ofSplits = splits > 1 ? 8 : 0; // Where a block's tiles end, and those of all.
-  return registersWithoutQuery(p) + ofSplits + (holdsQuery(p) ? rows / warps / 16 * paddedSize(p.keySize) / 4 : 0);
+  const int64_t ofRing = stages > 2 ? 2 : 0;   // Which slot comes next: of two it is the other one.
+  return registersWithoutQuery(p) + ofSplits + ofRing +
+         (holdsQuery(p) ? rows / warps / 16 * paddedSize(p.keySize) / 4 : 0);
 }
 
 int64_t FlashShape::queryOperandBytes() const { return !isWgmma || resident > 1 ? 128 : warps == 8 ? 512 : 256; }
@@ -82,9 +88,12 @@ int64_t FlashShape::blocksPerSm(const FlashProblem &p, const ir::Target &target)
 }
 
 bool FlashShape::fits(const FlashProblem &p, const ir::Target &target) const {
-  // For sm_100a and sm_120a NVRTC 13.0 spills a few bytes of tiles of 64 keys of heads of 128 that hold queries, which
-  // take 186 (3e1195e).
-  const int64_t ofMma = target.capability < 100 ? mostRegisters : p.valueSize >= 128 && holdsQuery(p) ? 176 : 248;
+  // NVRTC 13.0 spills a few bytes of two times 16 rows and 64 keys of heads of 128, which take 254, for GPUs before
+  // sm_90a, and for sm_100a and sm_120a (3e1195e) of one such that holds queries, which takes 186.
+  const int64_t ofMma = target.capability < 90                ? 250
+                        : target.capability < 100             ? mostRegisters
+                        : p.valueSize >= 128 && holdsQuery(p) ? 176
+                                                              : 248;
   // On wgmma setmaxnreg leaves each consumer so many.
   const int64_t most = !isWgmma ? ofMma : resident > 1 ? 104 : warps == 8 ? 240 : 160;
   return registers(p) <= most && sharedBytes(p) <= target.sharedBytesPerBlock &&
@@ -92,6 +101,10 @@ bool FlashShape::fits(const FlashProblem &p, const ir::Target &target) const {
 }
 
 int64_t FlashShape::blocks(const FlashProblem &p) const { return p.batches() * ceilDiv(p.rows, rows); }
+
+int64_t FlashShape::gridBlocks(const FlashProblem &p) const {
+  return ceilDiv(blocks(p) / p.batchStride, batches) * p.batchStride;
+}
 
 int64_t FlashShape::partialBytes(const FlashProblem &p) const {
   return rows / warps / 16 * (paddedSize(p.valueSize) / 2 + 4) * 4 * threads();
@@ -104,11 +117,11 @@ int64_t FlashShape::tilesOf(const FlashProblem &p, int64_t row) const {
 
 int64_t FlashShape::together(const FlashProblem &p, const ir::Target &target) const {
   if (p.bounds.areAll())
-    return 1;
+    return sharers;
   const double bytes =
       static_cast<double>(p.keys * (p.keySize + p.valueSize) * 2 * p.keyBatches()) / static_cast<double>(p.batches());
-  int64_t most = std::clamp<int64_t>(static_cast<int64_t>(target.l2Bytes * 0.6 / bytes), 1, p.batches());
-  while (p.batches() % most != 0)
+  int64_t most = std::clamp<int64_t>(static_cast<int64_t>(target.l2Bytes * 0.6 / bytes), sharers, p.batches());
+  while (p.batches() % most != 0 || most % sharers != 0)
     --most;
   return most;
 }
@@ -142,9 +155,16 @@ double FlashShape::estimateUs(const Region &region, const FlashProblem &p, const
       static_cast<double>(std::min(blocksPerSm(p, target), ceilDiv(blocks(p) * splits, target.multiprocessors)));
   const double inOneUs = std::max(mathUs, fragmentUs), warpsOfSm = resident * static_cast<double>(warps);
   const double hidden = std::min(1.0, (warpsOfSm - 2) / 12); // This share of the shorter time is behind the longer.
-  const double tileUs = std::max(inOneUs, vectorUs) + (1 - 0.75 * std::max(0.0, hidden)) * std::min(inOneUs, vectorUs) +
-                        0.12 / resident; // Two barriers.
-  return totalUs(region, p, target, tileUs, resident, startsUs(p, target, resident)) + gatherUs(p, target);
+  const double busy = std::min(1.0, warpsOfSm / 8);          // Two warps keep a quarter of an SM at work.
+  const double tileUs =
+      (std::max(inOneUs, vectorUs) + (1 - 0.75 * std::max(0.0, hidden)) * std::min(inOneUs, vectorUs)) / busy +
+      0.55 / resident; // Barriers, and what is waited for.
+  // Keys and values of several tiles take so long to come, from memory where one block alone reads them, and stages - 1
+  // tiles of a block are under way.
+  const double loadUs = p.keys <= keys ? 0 : p.rows <= rows ? 1.4 : 0.8;
+  const double loadsUs = 2 * loadUs / (static_cast<double>(stages - 1) * resident);
+  return totalUs(region, p, target, std::max(tileUs, loadsUs), resident, startsUs(p, target, resident)) +
+         gatherUs(p, target);
 }
 
 /// What splits leave in the last-level cache and one block of each tile adds.
@@ -229,8 +249,8 @@ double FlashShape::estimateScalarUs(const Region &region, const FlashProblem &p,
 /// What blocks take for their first tiles and their results, `resident` blocks at a time.
 double FlashShape::startsUs(const FlashProblem &p, const ir::Target &target, double resident) const {
   constexpr double startUs = 1.5;
-  return std::ceil(std::ceil(static_cast<double>(blocks(p) * splits) / target.multiprocessors) / resident) *
-         (startUs + queryUs(p, target));
+  const auto started = static_cast<double>((batches > 1 ? gridBlocks(p) : blocks(p)) * splits);
+  return std::ceil(std::ceil(started / target.multiprocessors) / resident) * (startUs + queryUs(p, target));
 }
 
 /// Modelled microseconds of blocks whose tiles take an SM so long, `resident` of them on it at once.
@@ -242,7 +262,7 @@ double FlashShape::totalUs(const Region &region, const FlashProblem &p, const ir
   const double sms = target.multiprocessors, clocksPerUs = target.f32FlopsPerUs / (2 * 128 * sms),
                bytes =
                    static_cast<double>(keys * (p.keySize + p.valueSize)) * static_cast<double>(byteWidth(p.type())) +
-                   static_cast<double>(rows * keys * p.maskBytes());
+                   static_cast<double>(rows * keys * p.maskBytes()) / static_cast<double>(sharers);
   tileUs = std::max(tileUs, bytes / (l2BytesPerClock * clocksPerUs));
   double tiles = 0, longest = 0;
   for (int64_t row = 0; row < p.rows; row += rows) {
@@ -250,11 +270,13 @@ double FlashShape::totalUs(const Region &region, const FlashProblem &p, const ir
     tiles += ofBlock * static_cast<double>(splits), longest = std::max(longest, ofBlock);
   }
   tiles *= static_cast<double>(p.batches());
-  const double ofSm = std::ceil(static_cast<double>(blocks(p) * splits) / sms);
+  const double ofSm = batches > 1 ? std::ceil(static_cast<double>(gridBlocks(p)) / sms) * static_cast<double>(batches)
+                                  : std::ceil(static_cast<double>(blocks(p) * splits) / sms);
   // Blocks of one length come in waves; of others the short ones fill up.
   const double perSm = !p.bounds.areAll() ? std::max(tiles / sms, longest * std::min(ofSm, resident)) : ofSm * longest;
-  const double us = perSm * tileUs + startsUs;
-  return target.launchUs + std::max(us, (region.bytesRead + region.bytesWritten) / (0.85 * target.memoryBytesPerUs));
+  const double us = perSm * tileUs + startsUs,
+               memoryUs = (region.bytesRead + region.bytesWritten) / (0.85 * target.memoryBytesPerUs);
+  return target.launchUs + std::max(us, memoryUs) + 0.1 * std::min(us, memoryUs); // Mostly at the same time.
 }
 
 } // namespace kfuse::codegen::cuda

@@ -14,13 +14,16 @@ struct FlashShape {
   bool isWgmma, pingPong, isScalar;
   int64_t resident;  ///< Blocks that share a multiprocessor, of wgmma.
   int64_t splits;    ///< Blocks that a tile's keys are split over, of mma.sync.
+  int64_t sharers;   ///< Blocks of neighbouring heads that share the tiles of a mask, of wgmma.
+  int64_t batches;   ///< Heads that a block takes one behind the other, where a tile holds all rows and all keys.
   bool isPersistent; ///< A block for each multiprocessor takes rows as long as there are some.
 
   explicit FlashShape(const TileConfig &config)
       : rows(config["rows"]), warps(config["warps"]), keys(config["keys"]), stages(config["stages"]),
         isWgmma(config.valueOr("wgmma", 0) != 0), pingPong(config.valueOr("pingpong", 0) != 0),
         isScalar(config.valueOr("scalar", 0) != 0), resident(config.valueOr("resident", 1)),
-        splits(config.valueOr("splits", 1)), isPersistent(config.valueOr("persistent", 0) != 0) {}
+        splits(config.valueOr("splits", 1)), sharers(config.valueOr("sharers", 1)),
+        batches(config.valueOr("batches", 1)), isPersistent(config.valueOr("persistent", 0) != 0) {}
 
   /// With the producer's warpgroup.
   int64_t threads() const { return warps * 32 + (isWgmma ? 128 : 0); }
@@ -35,6 +38,8 @@ struct FlashShape {
 
   /// Tiles of rows, over all heads.
   int64_t blocks(const FlashProblem &p) const;
+  /// What the launch has of these, where each takes one tile of rows, or several heads.
+  int64_t gridBlocks(const FlashProblem &p) const;
   /// What a block whose keys are split leaves for the others: FlashRows::heldFloats of each thread.
   int64_t partialBytes(const FlashProblem &p) const;
   /// Tiles of keys that the block of the rows from `row` on takes.

@@ -37,11 +37,12 @@ template <class Config, class Body> struct FlashAttention {
   using ValueTile = PaddedTile<tileKeys, Config::valueSize>;
   static constexpr int slotBytes = KeyTile::bytes > ValueTile::bytes ? KeyTile::bytes : ValueTile::bytes;
   static constexpr int steps = KeyTile::size / 16, columns = ValueTile::size / 16;
-  using Rows = FlashRows<Config, Body, fragments, ValueTile::size>;
+  using Mask = HeldMask<Config, Body, fragments, Config::holdsMask>;
+  using Rows = FlashRows<Config, Body, fragments, ValueTile::size, Mask>;
   static constexpr int leastTiles = tileKeys < 128 ? 128 / tileKeys : 1; ///< Fewer are not worth a split.
 
   const Body &body;
-  const FlashBlock<Config, Body> block{body, blockIdx.x};
+  const FlashBlock<Config, Body> block;
   static constexpr bool writesCache = Config::newKeys + Config::newValues > 0;
   const NewRowsAt<Body, writesCache> newRowsAt{body, block.batch};
   /// This block's tiles, and behind the last key that its rows see.
@@ -52,7 +53,7 @@ template <class Config, class Body> struct FlashAttention {
               endTile = minimum(beginTile + ofSplit, block.endTile);
   const Index endKey = Config::readsBounds ? minimum(block.endTile * tileKeys, block.endKey) : Index(Config::keys);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const unsigned queries = sharedAddress(dynamicShared()), ring = queries + QueryTile::bytes;
+  const unsigned queries, ring = queries + QueryTile::bytes;
   Rows rows{body, block, block.firstRow + warp *warpRows};
   unsigned heldQuery[Config::holdsQuery ? fragments : 1][Config::holdsQuery ? steps : 1][4];
 
@@ -154,18 +155,24 @@ template <class Config, class Body> struct FlashAttention {
     }
   }
 
-  __device__ __forceinline__ void multiplyValues(const typename Rows::Weights &weights, unsigned values) {
+  /// Multiplies values by weights, which it makes of scores for 16 keys at a time: instructions of both kinds take
+  /// turns.
+  __device__ __forceinline__ void multiplyValues(typename Rows::Products &scores, const typename Rows::Shifts &shifts,
+                                                 unsigned values) {
     const unsigned lanes = values + ValueTile::offset(lane % 16, lane / 16);
 #pragma unroll
-    for (int n = 0; n < tileKeys / 16; ++n)
+    for (int n = 0; n < tileKeys / 16; ++n) {
+      unsigned weights[fragments][4];
+      rows.weighNext(weights, scores, shifts, n);
 #pragma unroll
       for (int d = 0; d < columns; ++d) {
         unsigned b[4];
         loadMatricesTransposed(b, lanes + ValueTile::offset(n * 16, d * 2));
 #pragma unroll
         for (int f = 0; f < fragments; ++f)
-          multiply(rows.accumulators[f], d, weights[f][n], b);
+          multiply(rows.accumulators[f], d, weights[f], b);
       }
+    }
   }
 
   /// The 16 columns from 16 * n on of a fragment's accumulators.
@@ -180,10 +187,14 @@ template <class Config, class Body> struct FlashAttention {
 
   //===- All tiles -----------------------------------------------------------------------------===//
 
+  __device__ __forceinline__ void startQueries() const {
+    startRows<QueryTile, tileRows>(queries, block.firstRow, Index(Config::rows),
+                                   [&](Index row) { return body.query(block.batch, row); });
+  }
+
   __device__ __forceinline__ void takeTiles() {
     if constexpr (!Config::computesQuery)
-      startRows<QueryTile, tileRows>(queries, block.firstRow, Index(Config::rows),
-                                     [&](Index row) { return body.query(block.batch, row); });
+      startQueries();
 #pragma unroll
     for (int i = 0; i < stages - 1; ++i) // The queries count to the first group.
       if (i % 2 == 0)
@@ -195,6 +206,13 @@ template <class Config, class Body> struct FlashAttention {
         return dynamicShared() + QueryTile::offset(warp * warpRows + row, chunk);
       });
     unsigned reading = ring, writing = ring + (stages - 1) * slotBytes;
+    auto nextToWrite = [&] {
+      if constexpr (stages == 2) // The other one, which takes no register.
+        return 2 * ring + slotBytes - reading;
+      const unsigned slot = writing;
+      writing = slotAfter(writing);
+      return slot;
+    };
     if constexpr (Config::holdsQuery) {
       waitCopies<stages - 2>();
       __syncthreads();
@@ -208,33 +226,32 @@ template <class Config, class Body> struct FlashAttention {
 #pragma unroll 1
     for (Index tile = endTile - 1; tile >= beginTile; --tile) {
       const bool counts = rows.sees(tile);
-      typename Rows::Weights weights;
+      typename Rows::Products scores = {};
+      typename Rows::Shifts shifts;
       // The keys have come, and all have read what was in the slot that is the next to write.
       waitCopies<stages - 2>();
       __syncthreads();
-      startAhead<stages % 2 == 0>(writing, tile, (stages - 1) / 2);
-      writing = slotAfter(writing);
+      startAhead<stages % 2 == 0>(nextToWrite(), tile, (stages - 1) / 2);
       if (counts) {
-        typename Rows::Products scores = {};
-        typename Rows::Factors factors;
         multiplyKeys(scores, reading);
-        rows.weigh(scores, tile, factors);
-        rows.rescale(factors);
-        Rows::pack(weights, scores);
+        rows.scoreAll(scores, tile, shifts);
       }
       reading = slotAfter(reading);
       waitCopies<stages - 2>();
       __syncthreads();
-      startAhead<stages % 2 != 0>(writing, tile, stages / 2);
-      writing = slotAfter(writing);
+      startAhead<stages % 2 != 0>(nextToWrite(), tile, stages / 2);
       if (counts)
-        multiplyValues(weights, reading);
+        multiplyValues(scores, shifts, reading);
       reading = slotAfter(reading);
     }
     waitCopies<0>();
   }
 
-  __device__ __forceinline__ explicit FlashAttention(const Body &body) : body(body) {}
+  /// The tile of rows of this number, in shared memory from `shared` on.
+  __device__ __forceinline__ FlashAttention(const Body &body, unsigned number, unsigned shared)
+      : body(body), block(body, number), queries(shared) {}
+  __device__ __forceinline__ explicit FlashAttention(const Body &body)
+      : FlashAttention(body, blockIdx.x, sharedAddress(dynamicShared())) {}
   __device__ __forceinline__ void run(unsigned *arrivals = nullptr, float *partials = nullptr) {
     if (Config::splits > 1 && int(blockIdx.y) >= live)
       return;

@@ -171,16 +171,42 @@ struct NoMask {
   __device__ __forceinline__ Pair pair(int, int) const { return {}; }
 };
 
+/// A mask that stays in registers: what each lane has of it beside its accumulators; nothing where none is held.
+template <class Config, class Body, int fragments, bool isHeld> struct HeldMask : NoMask {
+  template <class Index> __device__ __forceinline__ void read(const Body &, Index, Index) {}
+};
+template <class Config, class Body, int fragments> struct HeldMask<Config, Body, fragments, true> {
+  using Index = typename Config::Index;
+  using Pair = Vector<typename Config::Mask, 2>;
+  Pair pairs[fragments * 2][Config::tileKeys / 8];
+
+  /// The rows of a warp from `firstRow` on; those behind the last one, and such keys, are as the last one.
+  __device__ __forceinline__ void read(const Body &body, Index batch, Index firstRow) {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int r = 0; r < fragments * 2; ++r)
+#pragma unroll
+      for (int n = 0; n < Config::tileKeys / 8; ++n)
+#pragma unroll
+        for (int i = 0; i < 2; ++i)
+          pairs[r][n][i] = body.mask(batch, minimum(firstRow + r * 8 + lane / 4, Index(Config::rows - 1)),
+                                     minimum(Index(n * 8 + lane % 4 * 2 + i), Index(Config::keys - 1)));
+  }
+  /// The pair of a lane in rows and columns that are multiples of eight.
+  __device__ __forceinline__ const Pair &pair(int row, int column) const { return pairs[row / 8][column / 8]; }
+};
+
 /// 16 * `fragments` rows of a warp, as accumulators of mma and wgmma hold them: a lane has two neighbours of every
-/// eight columns in rows lane / 4 and lane / 4 + 8. Of a row it knows the largest score so far, the sum of the weights
-/// 2^(score - largest) and that of the weighted values in `columns` columns; both are scaled when a larger score comes,
-/// as in "FlashAttention-2" (Dao, 2023).
+/// eight columns in rows lane / 4 and lane / 4 + 8. Of a row it knows `maximum`, which no score so far exceeds by more
+/// than `slack`, the sum of the weights e^(score - maximum), up to 2^8 each, and that of the weighted values in
+/// `columns` columns; both are scaled when a score comes that does, as in "FlashAttention-2" (Dao, 2023), where any
+/// larger one counts.
 template <class Config, class Body, int fragments, int columns, class Mask = NoMask> struct FlashRows {
   using Index = typename Config::Index;
   using Element = typename Config::Element;
   using Seen = SeenKeys<Config, Body>;
   static constexpr int tileKeys = Config::tileKeys, scoreCount = tileKeys / 2, accumulatorCount = columns / 2;
-  static constexpr float log2e = 1.44269504f;
+  static constexpr float log2e = 1.44269504f, slack = 8 / log2e;
   using Products = float[fragments][scoreCount];
   using Weights = unsigned[fragments][tileKeys / 16][4];
   using Factors = float[fragments][2];
@@ -225,20 +251,65 @@ template <class Config, class Body, int fragments, int columns, class Mask = NoM
   }
 
   /// From products with the keys of a tile to weights; `factors` are what the warp's accumulators are to be scaled by.
-  __device__ __forceinline__ void weigh(Products &products, Index tile, Factors &factors) {
+  template <bool isLazy> __device__ __forceinline__ void weigh(Products &products, Index tile, Factors &factors) {
     if (seesWhole(tile))
-      weigh<false>(products, tile, factors);
+      weigh<isLazy, false>(products, tile, factors);
     else
-      weigh<true>(products, tile, factors);
+      weigh<isLazy, true>(products, tile, factors);
   }
   /// The same of a tile whose keys not all rows see, or the whole of which all do.
-  template <bool isMasked> __device__ __forceinline__ void weigh(Products &products, Index tile, Factors &factors) {
+  template <bool isLazy, bool isMasked>
+  __device__ __forceinline__ void weigh(Products &products, Index tile, Factors &factors) {
     if constexpr (isMasked || !Config::isScaled)
       score<isMasked>(products, tile * tileKeys);
-    weighScores(products, factors);
+#pragma unroll
+    for (int f = 0; f < fragments; ++f)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const float shift = moveBase<isLazy>(products, f, half, factors[f][half]);
+        weighKeys(products, f, half, shift, 0, tileKeys);
+      }
   }
 
-  __device__ __forceinline__ void rescale(const Factors &factors) {
+  /// The two steps of weigh(): to scores and the bases of their weights, which scales the accumulators, and to the
+  /// weights of 16 keys.
+  using Shifts = float[fragments][2];
+  __device__ __forceinline__ void scoreAll(Products &products, Index tile, Shifts &shifts) {
+    if (!seesWhole(tile))
+      score<true>(products, tile * tileKeys);
+    else if constexpr (!Config::isScaled)
+      score<false>(products, tile * tileKeys);
+    Factors factors;
+#pragma unroll
+    for (int f = 0; f < fragments; ++f)
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        shifts[f][half] = moveBase<true>(products, f, half, factors[f][half]);
+    rescale<true>(factors);
+  }
+  __device__ __forceinline__ void weighNext(unsigned (&weights)[fragments][4], Products &scores, const Shifts &shifts,
+                                            int n) {
+#pragma unroll
+    for (int f = 0; f < fragments; ++f) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        weighKeys(scores, f, half, shifts[f][half], n * 16, n * 16 + 16);
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        weights[f][i] = wordOf(Element{}, scores[f][n * 8 + i * 2], scores[f][n * 8 + i * 2 + 1]);
+    }
+  }
+
+  /// Behind the first tiles all factors are 1 of bases that move lazily, nearly always: then there is nothing to do.
+  template <bool isLazy> __device__ __forceinline__ void rescale(const Factors &factors) {
+    if constexpr (isLazy) {
+      bool moves = false;
+#pragma unroll
+      for (int f = 0; f < fragments; ++f)
+        moves |= factors[f][0] != 1.0f || factors[f][1] != 1.0f;
+      if (!anyInWarp(moves))
+        return;
+    }
 #pragma unroll
     for (int f = 0; f < fragments; ++f)
 #pragma unroll
@@ -371,14 +442,14 @@ private:
         const auto ofRow = rowOf(row);
 #pragma unroll
         for (int n = 0; n < tileKeys / 8; ++n) {
-          const auto masks = mask.pair(f * 16 + half * 8, n * 8);
+          const auto &masks = mask.pair(f * 16 + half * 8, n * 8);
 #pragma unroll
           for (int i = 0; i < 2; ++i) {
             float &at = scores[f][n * 4 + half * 2 + i];
             if constexpr (!Config::isScaled) {
               const Index key = column + n * 8 + i,
                           read = isMasked && Config::keys % tileKeys != 0 ? minimum(key, Index(Config::keys - 1)) : key;
-              if constexpr (Config::bringsMask)
+              if constexpr (requires { masks[i]; })
                 at = body.seen(ofRow, at, batch, row, read, masks[i]);
               else
                 at = body.seen(ofRow, at, batch, row, read);
@@ -399,37 +470,48 @@ private:
       return body.row(batch, row);
   }
 
-  __device__ __forceinline__ void weighScores(Products &scores, Factors &factors) {
-    constexpr bool isScaled = Config::isScaled;
+  /// The base of a row's weights after these scores, as what is added to a score times log2(e); `factor` is what the
+  /// weights and accumulators so far are to be scaled by.
+  template <bool isLazy> __device__ __forceinline__ float moveBase(Products &scores, int f, int half, float &factor) {
+    float highest = scores[f][half * 2];
 #pragma unroll
-    for (int f = 0; f < fragments; ++f)
+    for (int n = 0; n < tileKeys / 8; ++n)
+      highest = fmaxf(highest, fmaxf(scores[f][n * 4 + half * 2], scores[f][n * 4 + half * 2 + 1]));
+    highest = fmaxf(highest, shuffleXor(highest, 1));
+    highest = fmaxf(highest, shuffleXor(highest, 2));
+    if constexpr (Config::isScaled)
+      highest *= Config::scale;
+    if constexpr (!isLazy)
+      highest = fmaxf(highest, maximum[f][half]);
+    else if (!(highest > maximum[f][half] + slack))
+      highest = maximum[f][half];
+    const float base = highest == -infinity ? 0.0f : highest; // No key counts yet: its weights are zeros, not NaN.
+    factor = powerOfTwo((maximum[f][half] - base) * log2e);
+    maximum[f][half] = highest;
+    weight[f][half] *= factor;
+    // Masks go down to the lowest float. From scores as far as that the base is subtracted first: times log2(e) it
+    // would be infinite, and at 8192 its rounding has reached 2^-12.
+    if (!Config::isScaled && fabsf(base) > 8192.0f) {
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        float highest = scores[f][half * 2];
+      for (int n = 0; n < tileKeys / 8; ++n)
+        scores[f][n * 4 + half * 2] -= base, scores[f][n * 4 + half * 2 + 1] -= base;
+      return 0;
+    }
+    return base * -log2e;
+  }
+
+  /// From a row's scores of the keys from `first` to `end` to their weights.
+  __device__ __forceinline__ void weighKeys(Products &scores, int f, int half, float shift, int first, int end) {
+    float sum = 0;
 #pragma unroll
-        for (int n = 0; n < tileKeys / 8; ++n)
-          highest = fmaxf(highest, fmaxf(scores[f][n * 4 + half * 2], scores[f][n * 4 + half * 2 + 1]));
-        highest = fmaxf(highest, shuffleXor(highest, 1));
-        highest = fmaxf(highest, shuffleXor(highest, 2));
-        if constexpr (isScaled)
-          highest *= Config::scale;
-        highest = fmaxf(highest, maximum[f][half]);
-        const float base = highest == -infinity ? 0.0f : highest; // No key counts yet: its weights are zeros, not NaN.
-        const float factor = powerOfTwo((maximum[f][half] - base) * log2e), shift = base * -log2e;
-        maximum[f][half] = highest;
-        factors[f][half] = factor;
-        float sum = 0;
+    for (int n = first / 8; n < end / 8; ++n)
 #pragma unroll
-        for (int n = 0; n < tileKeys / 8; ++n)
-#pragma unroll
-          for (int i = 0; i < 2; ++i) {
-            float &at = scores[f][n * 4 + half * 2 + i];
-            // Masks go down to the lowest float, which log2(e) would make infinite: there the difference comes first.
-            at = powerOfTwo(isScaled ? fmaf(at, Config::scale * log2e, shift) : (at - base) * log2e);
-            sum += at;
-          }
-        weight[f][half] = weight[f][half] * factor + sum; // This lane's columns; added up at the end.
+      for (int i = 0; i < 2; ++i) {
+        float &at = scores[f][n * 4 + half * 2 + i];
+        at = powerOfTwo(fmaf(at, (Config::isScaled ? Config::scale : 1.0f) * log2e, shift));
+        sum += at;
       }
+    weight[f][half] += sum; // This lane's columns; added up at the end.
   }
 
   /// Transposes pairs among four neighbouring lanes, which have four each: lane q gets pair q of each.

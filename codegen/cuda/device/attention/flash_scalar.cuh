@@ -113,8 +113,8 @@ template <class Config, class Body> struct FlashScalar {
       typename Rows::Products products = {};
       typename Rows::Factors factors;
       multiplyKeys(products);
-      rows.weigh(products, tile, factors);
-      rows.rescale(factors);
+      rows.template weigh<true>(products, tile, factors);
+      rows.template rescale<true>(factors);
       multiplyValues(products);
     }
     mark(Moment::hasAccumulators);
