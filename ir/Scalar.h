@@ -57,7 +57,7 @@ struct ScalarNode {
   /// The type that the node is computed in (computeType). Floats are rounded, and small integers cut, when they are
   /// stored: the narrower types are those of inputs and outputs.
   DType type = DType::F32;
-  /// Apply: the op's mnemonic. Reduce: "sum", "max", "min" or "prod". Contract: "tf32" where operands may be cut behind
+  /// Apply: the op's mnemonic. Reduce: "sum", "max" or "min". Contract: "tf32" where operands may be cut behind
   /// 10 bits of mantissa, else "".
   std::string function;
   llvm::SmallVector<Scalar, 3> operands;

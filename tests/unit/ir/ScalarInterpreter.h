@@ -117,6 +117,7 @@ private:
   }
 
   double reduce(const ir::ScalarNode &node, const Point &point) {
+    REQUIRE((node.function == "sum" || node.function == "max" || node.function == "min"));
     Point along = point;
     double result = node.function == "max" ? -INFINITY : node.function == "min" ? INFINITY : 0;
     int64_t &k = along[graph.domain.reductionDim];
