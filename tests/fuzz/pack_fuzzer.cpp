@@ -87,7 +87,7 @@ void checkChoices(const Pack &pack) {
 
 //===- The ways of bytes ---------------------------------------------------------------------===//
 
-/// As a pack.
+/// Takes the bytes for a pack.
 void checkPack(Bytes bytes) {
   Result<Pack> pack = Pack::parse(bytes, "fuzz");
   check(pack);
@@ -98,8 +98,8 @@ void checkPack(Bytes bytes) {
   checkChoices(*pack);
 }
 
-/// As changes of a whole pack, in pieces of four: where, and what is flipped there. All of them are seen, for padding
-/// is zeros. A last byte alone cuts the pack.
+/// Takes the bytes for changes of a whole pack, four bytes each: where, and what is flipped there. Every change has to
+/// be seen, for padding is zeros. A last byte alone cuts the pack.
 void checkChanged(Bytes changes) {
   static const std::vector<std::byte> whole = writePack(test::sampleContents());
   std::vector<std::byte> changed = whole;
@@ -115,7 +115,7 @@ void checkChanged(Bytes changes) {
   require(isWhole == (changed == whole));
 }
 
-/// As a pack whose seals fit, whatever it holds: who writes a pack can make them.
+/// Takes the bytes for a pack whose seals are made to fit, whatever it holds: who writes a pack can make them.
 std::vector<std::byte> resealed(Bytes bytes) {
   constexpr std::size_t headerBytes = 64, entryBytes = 56, sizeAt = 16, sealAt = 24;
   std::vector<std::byte> pack(bytes.begin(), bytes.end());
@@ -142,8 +142,8 @@ std::vector<std::byte> resealed(Bytes bytes) {
   return pack;
 }
 
-/// As sections of a pack: two bytes are the length of the manifest, behind it is a program. The order of sections is
-/// that of a pack, so that a manifest of one fits.
+/// Takes the bytes for sections of a pack: two bytes are the length of the manifest, behind it is a program. The order
+/// of sections is that of a pack, so that a manifest of one fits.
 std::vector<std::byte> asSections(Bytes bytes) {
   const std::size_t length = std::to_integer<std::size_t>(bytes[0]) + 256 * std::to_integer<std::size_t>(bytes[1]);
   const Bytes manifest = bytes.subspan(2, std::min(length, bytes.size() - 2));

@@ -17,8 +17,8 @@ namespace {
 constexpr size_t mostCandidates = 24;
 constexpr int64_t lineBytes = 64; ///< What a warp takes of a column at a time: sixteen bytes for each of four lanes.
 
-/// As ptxas reports them for sm_90a, within 20 of 57 to 255: for each panel, for each K block in flight, and for the
-/// left operand as it came and in pairs.
+/// A thread's registers: for each panel, for each K block in flight, and for the left operand as it came and in pairs.
+/// ptxas reports 57 to 255 for sm_90a; the sum is within 20 of them.
 int64_t registersOf(const MatmulProblem &problem, const LowBitOperand &weights, const TileConfig &config) {
   const int64_t panels = config["panels"] * problem.count(), moreRows = rowsOf(problem) / 8 - 1,
                 pairs = weights.perAccess() / 2, unroll = config["unroll"];

@@ -15,7 +15,7 @@ inline std::int64_t clustersAtOnce(std::int64_t blocks, const ir::Target &target
   return std::max<std::int64_t>(1, (blocks >= 4 ? target.multiprocessors * 10 / 11 : target.multiprocessors) / blocks);
 }
 
-/// As many blocks as have work or, where these are more, as the device holds at once: they go on to further work by
+/// The grid has a block for each piece of work, and at most as many as the device holds: they go on to further work by
 /// gridDim.x, so that another number of them is right on a device with other multiprocessors.
 inline void setPersistentGrid(Launch &launch, std::int64_t workBlocks, std::int64_t heldBlocks,
                               const ir::Target &target) {

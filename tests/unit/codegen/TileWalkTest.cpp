@@ -60,7 +60,7 @@ template <class Config> void check(int clusters, int tiles = kfuse::ClusterTile<
         }
   CHECK(taken == segments.size());
   CHECK(taken == static_cast<std::size_t>(shares.tiles * shares.segments));
-  CHECK((segments.empty() || segments.rbegin()->first < clusters)); // As many places as sm90::gridOf() gives.
+  CHECK((segments.empty() || segments.rbegin()->first < clusters)); // sm90::gridOf() gives so many places.
 }
 
 /// The same where a run's rows decide how many tiles there are.
