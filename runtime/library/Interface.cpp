@@ -1,7 +1,7 @@
 // The C interface, include/kfuse/runtime.h.
 #include "kfuse/runtime.h"
 
-#include "runtime/library/LoadedProgram.h"
+#include "runtime/library/BoundSession.h"
 
 #include <algorithm>
 #include <array>

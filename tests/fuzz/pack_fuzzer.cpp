@@ -2,6 +2,7 @@
 // for the device that it is chosen for. What must never be ends the process.
 #include "runtime/host/ObjectCode.h"
 #include "runtime/pack/Pack.h"
+#include "runtime/pack/PackWriter.h"
 #include "runtime/pack/Selection.h"
 #include "tests/unit/SamplePack.h"
 

@@ -1,6 +1,6 @@
 // Packs on a GPU through the C interface: threads inside captures, and weights through the pinned ring.
 #include "kfuse/runtime.h"
-#include "runtime/pack/Pack.h"
+#include "runtime/pack/PackWriter.h"
 #include "tests/gpu/Gpu.h"
 #include "tests/unit/SampleProgram.h"
 

@@ -1,7 +1,7 @@
 // A small pack with each kind of section: programs that prepare and run, for three targets, and weights.
 #pragma once
 
-#include "runtime/pack/Pack.h"
+#include "runtime/pack/PackWriter.h"
 #include "tests/unit/SampleProgram.h"
 
 #include <string>

@@ -1,4 +1,5 @@
 #include "runtime/cpu/DataObject.h"
+#include "runtime/pack/PackWriter.h"
 #include "tools/kfuse/Commands.h"
 #include "tools/kfuse/PackSource.h"
 #include "tools/kfuse/console/Interruption.h"

@@ -4,6 +4,7 @@
 #include "runtime/Residency.h"
 #include "runtime/host/CpuFeatures.h"
 #include "runtime/library/VariantChoice.h"
+#include "runtime/pack/PackWriter.h"
 #include "tuner/api/NoThrow.h"
 
 #include <fmt/format.h>

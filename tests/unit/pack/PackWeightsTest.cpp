@@ -3,7 +3,7 @@
 
 #include "kfuse/kfuse.h"
 #include "kfuse/runtime.h"
-#include "runtime/pack/Pack.h"
+#include "runtime/pack/PackWriter.h"
 
 #include <doctest/doctest.h>
 

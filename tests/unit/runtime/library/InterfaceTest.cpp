@@ -1,7 +1,7 @@
 // The C interface, with a pack of machine code that a C compiler made (host/object.c): no compiler of kfuse's, no GPU.
 #include "kfuse/runtime.h"
 #include "runtime/host/CpuFeatures.h"
-#include "runtime/pack/Pack.h"
+#include "runtime/pack/PackWriter.h"
 
 #include <doctest/doctest.h>
 
