@@ -36,6 +36,9 @@ P
   check "the table within 100 columns" within_100_columns tune "$model" --target $target
 done
 
+check "a pack of what the store holds" grep -q "^compute_80 " <("$kfuse" pack "$model" --target sm_90a --require-tuned -o "$work/held.kfp")
+check "a pack of more than that" fails 6 "kernels are not in the store" pack "$model" --target sm_89 --require-tuned -o "$work/lacked.kfp"
+
 # Every example block compiles for a GPU: at one size (a tiny one has a larger twin), an odd one in one type.
 for model in "$models"/*.onnx "$models"/*.mlir; do
   case $model in *_tiny*) continue ;; esac

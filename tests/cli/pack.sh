@@ -24,6 +24,7 @@ export KFUSE_VARIANT=sm_90a
 check "code that is forced and not there" fails 2 "no program for 'sm_90a' runs on this processor; the pack holds cpu (not the one that is forced)" run "$work/ffn.kfp"
 unset KFUSE_VARIANT
 
+check "what is not tuned" fails 6 "kernels are not in the store" pack "$models/llama_tiny_prefill.mlir" --target cpu --require-tuned -o "$work/x.kfp"
 check "no file to write" fails 2 "give the pack to write with -o" pack "$model" --target cpu
 check "over the model" fails 2 "written over the model" pack "$model" --target cpu -o "$model"
 check "where nothing can be written" fails 8 "cannot be written" pack "$model" --target cpu -o /nonexistent/x.kfp

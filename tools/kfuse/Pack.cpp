@@ -136,7 +136,9 @@ Result<std::vector<tuner::Packed>> variantsOf(const PackCommand &options, const 
   }
   if (!hasGpu || options.noFallback)
     return variants;
-  Result<tuner::TunedPrograms> tuned = tuneFor(options, model, fallbackLimits);
+  PackCommand untuned = options;
+  untuned.requireTuned = false; // On no device: the cost model chooses, and PTX is compiled here.
+  Result<tuner::TunedPrograms> tuned = tuneFor(untuned, model, fallbackLimits);
   if (!tuned)
     return tuned.error();
   Result<tuner::Packed> ptx = tuner::asPtx(packedOf(*tuned), fallbackTarget, *tuned->bench.compiler);
