@@ -1,36 +1,48 @@
 #!/usr/bin/env python3
 """Tensors of a pack as files, for examples/deploy.c (raw bytes) and for kfuse run (.npy).
 
-Usage: tensors.py make PACK KFUSE FOLDER: random NAME.bin and NAME.npy of all that the pack's model takes, and a file
-           `inputs` with kfuse run's options for them.
+Usage: tensors.py make PACK KFUSE FOLDER [NAME=NUMBER]...: NAME.bin and NAME.npy of all that the pack's model takes,
+           random but for integers that are given, and a file `inputs` with kfuse run's options for them.
        tensors.py compare PACK KFUSE FOLDER: whether each NAME.out has the values of expected/NAME.npy.
 """
 import json
+import math
 import pathlib
 import random
 import struct
 import subprocess
 import sys
 
-# How a value is drawn, and its bytes in memory and in a .npy file: NumPy has no bf16, whose values f4 holds.
+# Types of .npy files: NumPy has no bf16, whose values f4 holds.
 NPY = {"f32": "<f4", "bf16": "<f4", "f16": "<f2", "i32": "<i4", "i64": "<i8", "bool": "|b1"}
 CODES = {"f32": "f", "f16": "e", "i32": "i", "i64": "q", "bool": "?"}
 
 
-def narrow(values):
-    """bf16 by cutting f32: what is drawn holds no more digits."""
-    return b"".join(struct.pack("<f", value)[2:] for value in values)
-
-
 def widen(raw):
-    return b"".join(b"\0\0" + raw[i : i + 2] for i in range(0, len(raw), 2))
+    """The f32 that bf16 are the upper halves of."""
+    wide = bytearray(2 * len(raw))
+    wide[2::4], wide[3::4] = raw[0::2], raw[1::2]
+    return bytes(wide)
 
 
-def draw(tensor, count):
-    if tensor["type"] in ("f32", "f16", "bf16"):
-        scale = 1 / max(1, tensor["shape"][0] if len(tensor["shape"]) > 1 else 1) ** 0.5
-        return [struct.unpack("<f", b"\0\0" + struct.pack("<f", random.gauss(0, scale))[2:])[0] for _ in range(count)]
-    return [random.randrange(2) for _ in range(count)]
+def draw_bf16(count, scale):
+    """Bits at once, of either sign and near `scale`: models have hundreds of millions of weights."""
+    exponent = (127 + math.floor(math.log2(scale))) // 2  # All but its last bit, which is random, too.
+    signed = bytes(byte & 0x80 | exponent for byte in range(256))
+    raw = bytearray(2 * count)
+    raw[0::2], raw[1::2] = random.randbytes(count), random.randbytes(count).translate(signed)
+    return bytes(raw)
+
+
+def draw(tensor, count, given):
+    scale = max(1, tensor["shape"][0] if len(tensor["shape"]) > 1 else 1) ** -0.5
+    if tensor["type"] == "bf16":
+        return draw_bf16(count, scale)
+    if tensor["type"] in ("f32", "f16"):
+        values = (struct.unpack("<f", b"\0\0" + struct.pack("<f", random.gauss(0, scale))[2:])[0] for _ in range(count))
+    else:
+        values = (int(given.get(tensor["name"], random.randrange(2))) for _ in range(count))
+    return struct.pack(f"<{count}{CODES[tensor['type']]}", *values)
 
 
 def npy(tensor, body):
@@ -40,19 +52,15 @@ def npy(tensor, body):
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + body
 
 
-def make(pack, folder):
+def make(pack, folder, given):
     random.seed(1)
     options = []
     for tensor in pack["inputs"] + pack["parameters"] + pack["states"]:
         count = 1
         for size in tensor["shape"]:
             count *= size
-        values = draw(tensor, count)
-        if tensor["type"] == "bf16":
-            raw = narrow(values)
-            body = widen(raw)
-        else:
-            raw = body = struct.pack(f"<{count}{CODES[tensor['type']]}", *values)
+        raw = draw(tensor, count, given)
+        body = widen(raw) if tensor["type"] == "bf16" else raw
         (folder / f"{tensor['name']}.bin").write_bytes(raw)
         (folder / f"{tensor['name']}.npy").write_bytes(npy(tensor, body))
         options.append(f"--input {tensor['name']}={folder / tensor['name']}.npy")
@@ -76,6 +84,9 @@ def compare(pack, folder):
     return compared == 0 or different > 0
 
 
-command, path, kfuse, folder = sys.argv[1:]
+command, path, kfuse, folder, *given = sys.argv[1:]
 described = json.loads(subprocess.run([kfuse, "pack", "--inspect", "--json", path], capture_output=True, check=True).stdout)
-sys.exit(make(described, pathlib.Path(folder)) if command == "make" else compare(described, pathlib.Path(folder)))
+if command == "make":
+    make(described, pathlib.Path(folder), dict(pair.split("=") for pair in given))
+else:
+    sys.exit(compare(described, pathlib.Path(folder)))
