@@ -41,6 +41,9 @@ gcc $strict "$source/examples/deploy.c" -o "$work/shared" -I"$work/prefix/includ
 run "$work/shared"
 gcc $strict "$source/examples/deploy.c" -o "$work/static" -I"$work/prefix/include" "$folder/libkfuse_runtime.a" -lm
 run "$work/static"
+strip "$work/static"
+bytes=$(stat -c %s "$work/static")
+[ "$bytes" -le 1048576 ] || complain "a program with the static library has $bytes bytes, more than 1 MB"
 if command -v pkg-config >/dev/null; then
   export PKG_CONFIG_PATH=$folder/pkgconfig
   # shellcheck disable=SC2046
