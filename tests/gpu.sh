@@ -4,6 +4,7 @@
 #   tests      unit tests on the device
 #   sanitize   compute-sanitizer's memcheck and racecheck over one config of every schedule; within 200 s on 16 cores
 #   models     every example, or those that match, tuned and checked against the reference evaluator
+#   driver     a pack with the driver and nothing else (tests/package/driver_only.sh), as root
 #   fuzz       seeds of tests/fuzz/semantic.py on all cores, for FUZZ_SECONDS (480) at most; it needs Python's onnx
 set -uo pipefail
 bundle=$1 out=$2
@@ -67,6 +68,12 @@ tune_models() {
   done
 }
 
+driver_only() {
+  [ -d "$work/models" ] || tar -xJf "$bundle/models.tar.xz" -C "$work"
+  "$(dirname "$0")/package/driver_only.sh" "$work/kfuse" "$work/deploy" "$work/timed" \
+    "$work/models/llama_block_decode_b1_kv1024.mlir" position=1023 2>&1 | tee "$out/driver_only.log" || failed=1
+}
+
 fuzz() {
   python3 "$(dirname "$0")/fuzz/semantic.py" --binaries "$work" --seeds "$1" --seconds "${FUZZ_SECONDS:-480}" \
     --out "$out/semantic" || failed=1
@@ -78,8 +85,9 @@ for part in "$@"; do
   sanitize) sanitize ;;
   models) tune_models '*' ;;
   models=*) tune_models "${part#models=}" ;;
+  driver) driver_only ;;
   fuzz=*) fuzz "${part#fuzz=}" ;;
-  *) echo "tests/gpu.sh: no part '$part': tests, sanitize, models, models=GLOB or fuzz=FIRST..END" >&2; exit 2 ;;
+  *) echo "tests/gpu.sh: no part '$part': tests, sanitize, models, models=GLOB, driver or fuzz=FIRST..END" >&2; exit 2 ;;
   esac
 done
 [ ${#table[@]} -eq 0 ] || printf '%s\n' "${table[@]}" | tee "$out/table.txt"

@@ -6,9 +6,16 @@ cd "$(dirname "$0")/.."
 build=$1 folder=$2
 rm -rf "$folder"
 mkdir -p "$folder"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+runtime=$build/runtime/library/libkfuse_runtime.a
+for program in examples/deploy.c tests/package/timed.c; do
+  [ ! -e "$runtime" ] ||
+    gcc -std=c11 -Wall -Werror -pedantic "$program" -Iinclude "$runtime" -lm -o "$work/$(basename "$program" .c)"
+done
 files=()
 for file in "$build"/bin/kfuse "$build"/bin/kfuse-worker "$build"/bin/kfuse_semantic_runner \
-  "$build"/tests/gpu/kfuse_gpu_tests "$build"/bench/kfuse_gpu_bench; do
+  "$build"/tests/gpu/kfuse_gpu_tests "$build"/bench/kfuse_gpu_bench "$work"/deploy "$work"/timed; do
   [ -x "$file" ] && files+=("$file")
 done
 # The binaries share most of their code: a dictionary that reaches from one into the next halves the archive.

@@ -2,9 +2,7 @@
 # A pack on a machine with a GPU's driver and nothing else: in a mount namespace with a read-only /usr and without CUDA's
 # compilers, examples/deploy.c gives the bits that `kfuse run` gave before, and timed.c the times of `kfuse bench block`,
 # both twice in turns; from open to the first result takes 30 ms at most. Needs root, a GPU, and NVRTC to pack with.
-#   for program in examples/deploy.c tests/package/timed.c; do
-#     gcc -std=c11 -Wall -Werror -pedantic $program -o $(basename $program .c) libkfuse_runtime.a -lm
-#   done
+# tests/pack.sh builds both programs, `tests/gpu.sh BUNDLE OUT driver` runs this.
 # Usage: driver_only.sh KFUSE DEPLOY TIMED MODEL [NAME=NUMBER of an integer input]...
 set -euo pipefail
 kfuse=$1 deploy=$2 timed=$3 model=$4
