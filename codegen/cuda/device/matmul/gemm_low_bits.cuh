@@ -11,7 +11,7 @@
 #pragma once
 
 #include <kfuse/gemm_stream.cuh>
-#include <kfuse/low_bits.cuh>
+#include <kfuse/low_bit_weights.cuh>
 
 namespace kfuse {
 

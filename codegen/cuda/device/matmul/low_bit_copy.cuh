@@ -2,7 +2,7 @@
 #pragma once
 
 #include <kfuse/copy.cuh>
-#include <kfuse/low_bits.cuh>
+#include <kfuse/low_bit_weights.cuh>
 
 namespace kfuse {
 

@@ -8,7 +8,7 @@
 // 256 clocks.
 #pragma once
 
-#include <kfuse/low_bits.cuh>
+#include <kfuse/low_bit_weights.cuh>
 #include <kfuse/wgmma.cuh>
 
 namespace kfuse {

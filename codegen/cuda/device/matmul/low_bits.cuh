@@ -50,7 +50,7 @@ template <class T, bool isSigned> struct Nibbles {
     for (int i = 0; i < 16; ++i)
       pairs[i] = widened(words[i / 4] >> i % 4 * 4, minusZero);
   }
-  /// Eight elements of the left operand, as widen() pairs theirs.
+  /// Pairs eight elements of the left operand in the order in which widen() pairs integers.
   static __device__ __forceinline__ void pair(unsigned *pairs, const unsigned (&words)[4]) {
     pairs[0] = halves(words[0], 0, words[2], 0), pairs[1] = halves(words[0], 1, words[2], 1);
     pairs[2] = halves(words[1], 0, words[3], 0), pairs[3] = halves(words[1], 1, words[3], 1);
@@ -107,9 +107,8 @@ private:
     const unsigned codes = maskedXor(bytes, 0x00ff00ff, PairBits<f16>::base | flip * 0x10001u);
     return scaledPair(f16{}, codes, PairBits<f16>::one, minusZero);
   }
-  /// A bf16 does not hold 128 and all of a code. It holds 128 and its lower 7 bits, and the 128 or, of codes below 128,
-  /// 256 that are to be taken off to leave code - 128: the bit that a signed integer has as its highest makes one the
-  /// other.
+  /// A bf16 does not hold 128 plus a code of 8 bits. It holds 128 plus the code's lower 7 bits: less 128, or less 256
+  /// where the code is below 128, that is code - 128. The code's highest bit chooses between the two.
   static __device__ __forceinline__ unsigned minus(bf16, unsigned zero) {
     const float offset = 128.0f - static_cast<float>(zero);
     return packBf16(offset, offset);
@@ -128,15 +127,7 @@ template <class T> struct LowBits<i4, T> : Nibbles<T, true> {};
 template <class T> struct LowBits<u8, T> : Bytes<T, false> {};
 template <class T> struct LowBits<i8, T> : Bytes<T, true> {};
 
-/// The same scale for all blocks, by its bits.
-template <unsigned bits> struct OneScale {};
-template <unsigned bits> __device__ __forceinline__ float decode(OneScale<bits>) { return __uint_as_float(bits); }
-template <unsigned bits> __device__ __forceinline__ OneScale<bits> scaleAt(const OneScale<bits> *, unsigned) {
-  return {};
-}
-template <class S> __device__ __forceinline__ S scaleAt(const S *scales, unsigned place) { return scales[place]; }
-
-/// Integers less zeros that are floats of type S, given by their bits: the difference, which may be no whole number, is
+/// Integers less zeros that are floats of type S and come as their bits. The difference may be no whole number: it is
 /// rounded.
 template <class Integers, class T, class S> struct LessFloats : Integers {
   static __device__ __forceinline__ unsigned minus(unsigned bits) {
@@ -160,105 +151,6 @@ private:
     return decode(Half{static_cast<unsigned short>(bits)});
   }
   static __device__ __forceinline__ float floatOf(float, unsigned bits) { return __uint_as_float(bits); }
-};
-
-/// The same zero, a code, for all blocks.
-template <unsigned zero> struct OneZero {
-  template <class Integers, class> using Codes = Integers;
-  template <class Codes> __device__ __forceinline__ unsigned byteOf(unsigned, unsigned) const { return 0; }
-  template <class Codes> static __device__ __forceinline__ unsigned codeIn(unsigned, unsigned) { return zero; }
-};
-/// Rows of zeros, a block's each, of the weights' own type.
-template <int rowBytes> struct StoredZeros {
-  template <class Integers, class> using Codes = Integers;
-  const void *memory;
-  template <class Codes> __device__ __forceinline__ unsigned byteOf(unsigned n, unsigned block) const {
-    return Codes::byteAt(static_cast<const unsigned char *>(memory) + n * rowBytes, block);
-  }
-  template <class Codes> static __device__ __forceinline__ unsigned codeIn(unsigned byte, unsigned block) {
-    return Codes::codeIn(byte, block);
-  }
-};
-
-/// Rows of `count` zeros, a block's each, that are floats of type S.
-template <class S, int count> struct FloatZeros {
-  template <class Integers, class T> using Codes = LessFloats<Integers, T, S>;
-  const S *memory;
-  template <class> __device__ __forceinline__ unsigned byteOf(unsigned n, unsigned block) const {
-    return bitsOf(memory[n * count + block]);
-  }
-  template <class> static __device__ __forceinline__ unsigned codeIn(unsigned bits, unsigned) { return bits; }
-
-private:
-  template <class Half> static __device__ __forceinline__ unsigned bitsOf(Half zero) { return zero.bits; }
-  static __device__ __forceinline__ unsigned bitsOf(float zero) { return __float_as_uint(zero); }
-};
-
-/// The right operand: rows of integers along K, and for every `block` of them a scale and a zero.
-template <class W, class S, class Zeros, int bytes, int block, int count, bool fixed> struct LowBitWeights {
-  using Element = W;
-  using Scale = S;
-  template <class T> using Codes = typename Zeros::template Codes<LowBits<W, T>, T>; ///< As tensor cores multiply T.
-  static constexpr int products = 1, rowBytes = bytes;
-  static constexpr int blockSize = block, blocksOfRow = count;
-  static constexpr bool isFixed = fixed;
-  const void *memory;
-  const S *scales;
-  Zeros zeros;
-
-  template <class Index> __device__ __forceinline__ const unsigned char *column(int, Index, Index n) const {
-    return static_cast<const unsigned char *>(memory) + static_cast<long long>(n) * bytes;
-  }
-  __device__ __forceinline__ S storedScale(int, unsigned n, unsigned k) const {
-    return scaleAt(scales, n * count + blockAt(k));
-  }
-  __device__ __forceinline__ float scale(int product, unsigned n, unsigned k) const {
-    return decode(storedScale(product, n, k));
-  }
-  /// The byte that has the zero of a place, and its code there; of zeros that are floats the bits.
-  template <class C> __device__ __forceinline__ unsigned zeroByte(int, unsigned n, unsigned k) const {
-    return zeros.template byteOf<C>(n, blockAt(k));
-  }
-  template <class C> static __device__ __forceinline__ unsigned zeroIn(int, unsigned byte, unsigned k) {
-    return Zeros::template codeIn<C>(byte, blockAt(k));
-  }
-  template <class C> __device__ __forceinline__ unsigned zero(int product, unsigned n, unsigned k) const {
-    return zeroIn<C>(product, zeroByte<C>(product, n, k), k);
-  }
-
-private:
-  static __device__ __forceinline__ unsigned blockAt(unsigned k) { return count == 1 ? 0 : k / block; }
-};
-/// The right operands of two products.
-template <class First, class Second> struct TwoLowBitWeights {
-  using Element = typename First::Element;
-  using Scale = typename First::Scale;
-  template <class T> using Codes = typename First::template Codes<T>;
-  static constexpr int products = 2, rowBytes = First::rowBytes;
-  static constexpr int blockSize = First::blockSize, blocksOfRow = First::blocksOfRow;
-  static constexpr bool isFixed = First::isFixed && Second::isFixed;
-  First first;
-  Second second;
-
-  template <class Index>
-  __device__ __forceinline__ const unsigned char *column(int product, Index batch, Index n) const {
-    return product == 0 ? first.column(0, batch, n) : second.column(0, batch, n);
-  }
-  __device__ __forceinline__ Scale storedScale(int product, unsigned n, unsigned k) const {
-    return product == 0 ? first.storedScale(0, n, k) : second.storedScale(0, n, k);
-  }
-  __device__ __forceinline__ float scale(int product, unsigned n, unsigned k) const {
-    return decode(storedScale(product, n, k));
-  }
-  template <class C> __device__ __forceinline__ unsigned zeroByte(int product, unsigned n, unsigned k) const {
-    return product == 0 ? first.template zeroByte<C>(0, n, k) : second.template zeroByte<C>(0, n, k);
-  }
-  template <class C> static __device__ __forceinline__ unsigned zeroIn(int product, unsigned byte, unsigned k) {
-    return product == 0 ? First::template zeroIn<C>(0, byte, k) : Second::template zeroIn<C>(0, byte, k);
-  }
-  template <class C> __device__ __forceinline__ unsigned zero(int product, unsigned n, unsigned k) const {
-    return product == 0 ? first.template zero<C>(0, n, k) : second.template zero<C>(0, n, k);
-  }
 };
 
 } // namespace kfuse
