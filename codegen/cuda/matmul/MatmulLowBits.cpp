@@ -17,8 +17,15 @@ namespace {
 constexpr size_t mostCandidates = 24;
 constexpr int64_t lineBytes = 64; ///< What a warp takes of a column at a time: sixteen bytes for each of four lanes.
 
-/// A thread's registers: for each panel, for each K block in flight, and for the left operand as it came and in pairs.
-/// ptxas reports 57 to 255 for sm_90a; the sum is within 20 of them.
+/// A thread holds a panel for each K block in flight, and for each eight rows the sums of all its panels. Of more of
+/// these ptxas spills some for sm_90a.
+constexpr int64_t mostHeld = 8;
+bool holdsPanels(const MatmulProblem &problem, const TileConfig &config) {
+  return config["panels"] * problem.count() * std::max(config["unroll"], rowsOf(problem) / 8) <= mostHeld;
+}
+
+/// A thread's registers as the estimate of an SM's blocks has them: for each panel, for each K block in flight, and for
+/// the left operand as it came and in pairs. ptxas reports 57 to 255 for sm_90a; the sum is within 20 of them.
 int64_t registersOf(const MatmulProblem &problem, const LowBitOperand &weights, const TileConfig &config) {
   const int64_t panels = config["panels"] * problem.count(), moreRows = rowsOf(problem) / 8 - 1,
                 pairs = weights.perAccess() / 2, unroll = config["unroll"];
@@ -96,8 +103,7 @@ std::vector<EstimatedConfig> MatmulLowBitsTemplate::space(const Region &region, 
       for (int64_t unroll : {1, 2, 4}) {
         const TileConfig config{{"split", split}, {"panels", panels}, {"unroll", unroll}};
         const bool isTooWide = panels > 1 && panels * panelColumns >= 2 * problem.N;
-        if (!isTooWide && registersOf(problem, weights, config) <= 240 &&
-            blocksPerSm(problem, weights, config, target) >= 1)
+        if (!isTooWide && holdsPanels(problem, config) && blocksPerSm(problem, weights, config, target) >= 1)
           all.emplace_back(estimate(region, problem, weights, config, target), config);
       }
   return all;
