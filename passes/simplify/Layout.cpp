@@ -261,21 +261,6 @@ LogicalResult simplifyConcat(ConcatOp op, PatternRewriter &rewriter) {
   return success();
 }
 
-/// What constant indices pick from a dimension of `size`: negative ones count from its end, and what lies
-/// outside is clamped.
-std::optional<SmallVector<int64_t>> constantPositions(Value indices, int64_t size) {
-  while (auto reshape = indices.getDefiningOp<ReshapeOp>())
-    indices = reshape.getOperand();
-  auto constant = indices.getDefiningOp<ConstantOp>();
-  auto dense = constant ? dyn_cast<DenseIntElementsAttr>(constant.getValue()) : DenseIntElementsAttr();
-  if (!dense)
-    return std::nullopt;
-  return llvm::to_vector<6>(llvm::map_range(dense.getValues<APInt>(), [&](const APInt &value) {
-    int64_t index = value.getSExtValue();
-    return std::clamp<int64_t>(index < 0 ? index + size : index, 0, size - 1);
-  }));
-}
-
 /// gather at constant positions that keep one distance is a slice: one position, position ids that count
 /// up. At one position over and over it is that slice, broadcast.
 LogicalResult gatherEvenly(GatherOp op, PatternRewriter &rewriter) {

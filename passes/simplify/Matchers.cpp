@@ -2,6 +2,7 @@
 
 #include "mlir/IR/Matchers.h"
 
+#include <algorithm>
 #include <cmath>
 
 using namespace mlir;
@@ -127,6 +128,19 @@ std::optional<SmallVector<int64_t>> mergedCounts(ArrayRef<int64_t> fine, ArrayRe
   if (!counts.empty())
     counts.back() += fine.size() - next;
   return counts;
+}
+
+std::optional<SmallVector<int64_t>> constantPositions(Value indices, int64_t size) {
+  while (auto reshape = indices.getDefiningOp<ReshapeOp>())
+    indices = reshape.getOperand();
+  auto constant = indices.getDefiningOp<ConstantOp>();
+  auto dense = constant ? dyn_cast<DenseIntElementsAttr>(constant.getValue()) : DenseIntElementsAttr();
+  if (!dense)
+    return std::nullopt;
+  return llvm::to_vector<6>(llvm::map_range(dense.getValues<APInt>(), [&](const APInt &value) {
+    int64_t index = value.getSExtValue();
+    return std::clamp<int64_t>(index < 0 ? index + size : index, 0, size - 1);
+  }));
 }
 
 bool isElementwise(Operation *op) {

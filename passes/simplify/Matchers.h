@@ -52,6 +52,10 @@ mlir::Value reducedRow(mlir::Value value, llvm::StringRef function);
 /// not nest.
 std::optional<llvm::SmallVector<int64_t>> mergedCounts(llvm::ArrayRef<int64_t> fine, llvm::ArrayRef<int64_t> coarse);
 
+/// What constant indices pick from a dimension of `size`: negative ones count from its end, and what lies
+/// outside is clamped. Nothing where they are not constant.
+std::optional<llvm::SmallVector<int64_t>> constantPositions(mlir::Value indices, int64_t size);
+
 /// Element by element: a result element needs one element of each operand.
 bool isElementwise(mlir::Operation *op);
 /// A result row needs one row of operand 0, and rows do not meet: softmax, norms, rotary embedding.

@@ -24,6 +24,8 @@ void populateSlices(mlir::RewritePatternSet &patterns);
 /// Rows that were put into another order for a product return to their own. Works against
 /// populateRanks: never together.
 void populateRowOrder(mlir::RewritePatternSet &patterns);
+/// Columns of norms that were put into another order for a product are in it before.
+void populateColumnOrder(mlir::RewritePatternSet &patterns);
 /// Matrix products: transposes become flags, expanded heads a grouped product.
 void populateMatmul(mlir::RewritePatternSet &patterns);
 /// Elementwise ops, rows and products take the fewest dimensions that describe them.

@@ -88,6 +88,12 @@ func.func @f(%a: tensor<19x260xf32>) -> tensor<19x260xf32> {
   return %r : tensor<19x260xf32>
 })"});
   // The last pass reads where a total of the pass before says.
+  cases.push_back({"rms_norm_of_ordered_columns", R"(
+func.func @f(%a: tensor<3x520xbf16>, %b: tensor<520xbf16>, %n: tensor<520xi64>) -> tensor<3x520xbf16> {
+  %x = kfuse.gather %a, %n {axis = 1} : (tensor<3x520xbf16>, tensor<520xi64>) -> tensor<3x520xbf16>
+  %y = kfuse.rms_norm %x, %b {epsilon = 1.0e-5 : f32} : (tensor<3x520xbf16>, tensor<520xbf16>) -> tensor<3x520xbf16>
+  return %y : tensor<3x520xbf16>
+})"});
   cases.push_back({"gather_by_total", R"(
 func.func @f(%a: tensor<6x1000xf32>, %i: tensor<6x1000xi64>, %t: tensor<9x1000xf32>) -> tensor<6x1000xf32> {
   %m = kfuse.reduce %a {function = "max", axes = array<i64: 1>} : (tensor<6x1000xf32>) -> tensor<6xf32>
