@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
-"""torch.compile(backend="kfuse") beside eager, Inductor and max-autotune: the blocks of blocks_torch.py and architectures
-of transformers at real sizes, each way plain and as a CUDA graph, with the error against f32 beside eager's.
+"""torch.compile(backend="kfuse") beside eager, Inductor, reduce-overhead and max-autotune: the blocks of blocks_torch.py
+and architectures of transformers at real sizes, each way plain and as a CUDA graph, with the error against f32.
 
-Times are median milliseconds with the L2 flushed between runs. The last lines are a table of each way's better time, and
-kfuse's geometric mean over the best other way. `--seconds` ends before a way that would begin later. A JSON file that is
-there already gets more ways, and is the table.
+All ways of a case are compiled first and then timed in turns: median milliseconds, the L2 flushed before each run. The
+last lines are a table of both times of each way, and kfuse's geometric mean over the best other way. `--seconds` ends
+before a way that would be compiled later. What a JSON file has already is not measured again, and is in the table.
 """
-import argparse, json, math, pathlib, time
+import argparse, functools, json, math, pathlib, statistics, time
 import torch
 import blocks_torch as blocks
 import kfuse.torch
 
 WAYS = {
     "inductor": {"mode": "default"},
+    "reduce-overhead": {"mode": "reduce-overhead"},
     "max-autotune": {"mode": "max-autotune-no-cudagraphs"},
     "kfuse": {"backend": "kfuse"},
     "kfuse full": {"backend": "kfuse", "mode": "max-autotune"},
@@ -66,33 +67,74 @@ def error(y, reference):
     return float((y.float() - reference).norm() / reference.norm())
 
 
-def measure(make, call, ways, row):
-    """Adds to a row milliseconds by way, "+graph" those in a CUDA graph, and what else is known of each; yields after each."""
-    model = make().to(blocks.DEV, blocks.DT).eval()
+def compiled(model, call, ways, row, reference, end):
+    """The ways as functions that run the model, by name; "+graph" runs one in a CUDA graph. A row gets what else is known."""
+    runs = {}
+    for way in ways:
+        if time.time() > end:
+            break
+        try:
+            kfuse.torch.report().clear()
+            start = time.time()
+            function = torch.compile(model, dynamic=False, **WAYS[way]) if way != "eager" else model
+            run = functools.partial(call, function, blocks.DT)
+            made = run()
+            torch.cuda.synchronize()
+            row[way] = {"compile_s": time.time() - start, "error": error(made, reference)}
+            if way.startswith("kfuse"):
+                graphs = kfuse.torch.report().graphs
+                row[way]["flops"] = [sum(graph.flops_in_kfuse for graph in graphs), sum(graph.flops for graph in graphs)]
+                row[way]["report"] = str(kfuse.torch.report())
+            runs[way] = run
+            if way != "reduce-overhead":  # Which makes graphs itself.
+                runs[f"{way}+graph"] = blocks.as_graph(run)
+        except Exception as failure:  # It ends one way, and the others go on.
+            print(f"  {way}: {type(failure).__name__}: {failure}", flush=True)
+    return runs
+
+
+def times_in_turns(runs, rounds=6, round_ms=25.0):
+    """The median time of each in milliseconds. In a round each runs for a while, every other round the last one first."""
+    flush = torch.empty(2**26, dtype=torch.int32, device=blocks.DEV)
+
+    def run_times(run, count):
+        events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(count)]
+        for start, stop in events:
+            flush.zero_()
+            start.record()
+            run()
+            stop.record()
+        torch.cuda.synchronize()
+        return [start.elapsed_time(stop) for start, stop in events]
+
+    counts = {name: max(3, min(100, int(round_ms / min(run_times(run, 4))))) for name, run in runs.items()}
+    found = {name: [] for name in runs}
+    for i in range(rounds):
+        for name in list(runs)[:: -1 if i % 2 else 1]:
+            found[name] += run_times(runs[name], counts[name])
+    return {name: statistics.median(one) for name, one in found.items()}
+
+
+def measure(make, call, ways, row, end):
+    """Adds to a row what is known of each way: milliseconds, "ms+graph" those in a CUDA graph, how long it compiled."""
+    torch._dynamo.reset()
+    with torch.device(blocks.DEV):
+        model = make().to(blocks.DT).eval()
     with torch.no_grad():
         reference = call(model.float(), torch.float32)
         model.to(blocks.DT)
-        for way in ways:
-            torch._dynamo.reset()
-            kfuse.torch.report().clear()
-            start = time.time()
-            compiled = torch.compile(model, dynamic=False, **WAYS[way]) if way != "eager" else model
-            run = lambda: call(compiled, blocks.DT)
-            made = run()
-            torch.cuda.synchronize()
-            one = {"compile_s": time.time() - start, "error": error(made, reference)}
-            one |= {"ms": blocks.ms(run), "ms+graph": blocks.ms(blocks.as_graph(run))}
-            if way.startswith("kfuse"):
-                graphs = kfuse.torch.report().graphs
-                one["flops"] = [sum(graph.flops_in_kfuse for graph in graphs), sum(graph.flops for graph in graphs)]
-                one["report"] = str(kfuse.torch.report())
-            row[way] = one
-            yield way
+        for name, ms in times_in_turns(compiled(model, call, ways, row, reference, end)).items():
+            way, _, graph = name.partition("+")
+            row[way]["ms+graph" if graph else "ms"] = ms
 
 
 def best(row, ways):
     """The least time of these ways, with and without a graph; nan where none was timed."""
-    return min((min(row[way]["ms"], row[way]["ms+graph"]) for way in ways if way in row), default=math.nan)
+    return min((one for way in ways if way in row for one in times(row[way])), default=math.nan)
+
+
+def times(one):
+    return [one[key] for key in ("ms", "ms+graph") if key in one]
 
 
 def ratio(row):
@@ -112,8 +154,8 @@ def print_table(rows):
     print("|---" * (len(columns) + 3) + "|")
     for name, row in rows.items():
         inside, total = flops(row)
-        times = [f" {best(row, [way]):.4f} " for way in columns]
-        print("|".join([f"| {name} ", *times, f" {ratio(row):.3f} ", f" {100 * inside / max(total, 1):.1f} % |"]))
+        cells = [f" {', '.join(f'{ms:.4g}' for ms in times(row.get(way, {})))} " for way in columns]
+        print("|".join([f"| {name} ", *cells, f" {ratio(row):.3f} ", f" {100 * inside / max(total, 1):.1f} % |"]))
     ratios = [ratio(row) for row in rows.values() if not math.isnan(ratio(row))]
     inside, total = (sum(flops(row)[i] for row in rows.values()) for i in (0, 1))
     if ratios:
@@ -122,35 +164,37 @@ def print_table(rows):
               f"{100 * inside / max(total, 1):.1f} % of all FLOPs in kfuse")
 
 
-def print_way(name, way, one):
-    print(f"{name} {way}: {one['ms']:.4f} ms, {one['ms+graph']:.4f} in a graph, error {one['error']:.2e}, "
-          f"compiled in {one['compile_s']:.1f} s")
-    print(*(f"  {line}\n" for line in one.get("report", "").splitlines()), sep="", end="", flush=True)
+def print_row(name, row):
+    for way, one in row.items():
+        print(f"{name} {way}: {', '.join(f'{ms:.4f}' for ms in times(one))} ms, error {one['error']:.2e}, "
+              f"compiled in {one['compile_s']:.1f} s")
+        print(*(f"  {line}\n" for line in one.get("report", "").splitlines()), sep="", end="", flush=True)
 
 
 def main():
     ap = argparse.ArgumentParser(description=__doc__)
     ap.add_argument("--only", default="", help="parts of names, with commas between them")
-    ap.add_argument("--ways", default="eager,inductor,max-autotune,kfuse", help=f"of eager, {', '.join(WAYS)}")
+    ap.add_argument("--ways", default="eager,inductor,kfuse,reduce-overhead,max-autotune", help=f"of eager, {', '.join(WAYS)}")
     ap.add_argument("--layers", type=int, default=0, help="of an architecture, in place of all")
     ap.add_argument("--seconds", type=float, default=math.inf)
     ap.add_argument("--json", type=pathlib.Path)
     args = ap.parse_args()
     torch.manual_seed(0)
-    start, rows = time.time(), json.loads(args.json.read_text()) if args.json and args.json.exists() else {}
+    end, rows = time.time() + args.seconds, json.loads(args.json.read_text()) if args.json and args.json.exists() else {}
+    torch._dynamo.config.recompile_limit = 64  # Each way compiles the same code object once more.
     for name, make, call in cases(args.layers):
-        if not any(part in name for part in args.only.split(",")) or time.time() - start > args.seconds:
+        ways = [way for way in args.ways.split(",") if way not in rows.get(name, {})]
+        if not ways or not any(part in name for part in args.only.split(",")) or time.time() > end:
             continue
-        row = rows.setdefault(name, {})
         try:
-            for way in measure(make, call, args.ways.split(","), row):
-                print_way(name, way, row[way])
-                if args.json:  # After each way: a run that is cut short has what it has.
-                    args.json.write_text(json.dumps(rows, indent=1))
-                if time.time() - start > args.seconds:
-                    break
+            row = {}
+            measure(make, call, ways, row, end)
+            rows[name] = rows.get(name, {}) | row
+            print_row(name, row)
         except Exception as failure:  # It ends one case, and the others go on.
             print(f"{name}: {type(failure).__name__}: {failure}", flush=True)
+        if args.json:  # After each case: a run that is cut short has what it has.
+            args.json.write_text(json.dumps(rows, indent=1))
     print_table(rows)
 
 
