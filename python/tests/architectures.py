@@ -13,7 +13,7 @@ _TEXT = {
     "num_attention_heads": 4,
 }
 _TOKENS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
-_IDS = torch.randint(3, 500, (2, 17), generator=torch.Generator().manual_seed(1))
+_IDS = torch.randint(3, 500, (2, 17), device="cpu", generator=torch.Generator().manual_seed(1))
 
 
 def _decoder(name, **sizes):
@@ -33,7 +33,7 @@ def _model(name, inputs, **sizes):
 
 
 def _images(*shape):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(2))
+    return torch.randn(*shape, device="cpu", generator=torch.Generator().manual_seed(2))
 
 
 _MASKED = {"input_ids": _IDS, "attention_mask": torch.ones_like(_IDS)}
@@ -80,7 +80,7 @@ def make(name, dtype=torch.float32):
 
 
 def inputs_as(dtype, inputs):
-    return {name: x.to(dtype) if x.is_floating_point() else x for name, x in inputs.items()}
+    return {name: x.to(torch.get_default_device(), dtype if x.is_floating_point() else x.dtype) for name, x in inputs.items()}
 
 
 def in_f64(name, model):

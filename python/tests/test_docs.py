@@ -45,7 +45,7 @@ class Shown(unittest.TestCase):
         self.assertGreater(tried, 5)
 
     def test_readme(self):
-        shown, _ = blocks("README.md")  # The second is torch's: test_torch.py.
+        shown, _ = blocks("README.md")  # The second is torch's: test_torch_options.py.
         self.assertEqual(len([line for line in shown.splitlines() if line]), 8)
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             exec(shown, {})

@@ -4,18 +4,17 @@
 Usage: test_torch_ops.py REPOSITORY [unittest's arguments], where torch is; torch.sh brings it.
 """
 
-import sys
 import unittest
 
 import torch
 import torch.nn.functional as F
 
-torch.set_num_threads(2)
-OPTIONS = {"effort": "none", "min_benefit_us": -1000.0, "fallback": "eager"}
-X, I = torch.randn(5, 48, generator=torch.Generator().manual_seed(0)), torch.arange(10)
+from torch_support import DEVICE, compiled, report
+
+X, I = torch.randn(5, 48, generator=torch.Generator(DEVICE).manual_seed(0)), torch.arange(10)
 HALF = X.bfloat16()
-Q, K, V = (torch.randn(2, 4, 6, 16, generator=torch.Generator().manual_seed(seed)) for seed in range(3))
-SEEN = torch.rand(2, 1, 6, 6, generator=torch.Generator().manual_seed(3)) > 0.5
+Q, K, V = (torch.randn(2, 4, 6, 16, generator=torch.Generator(DEVICE).manual_seed(seed)) for seed in range(3))
+SEEN = torch.rand(2, 1, 6, 6, generator=torch.Generator(DEVICE).manual_seed(3)) > 0.5
 SEEN[:, :, 2], SEEN[0, :, 0] = False, False  # Rows that see nothing.
 ADDED = torch.zeros(2, 1, 6, 6).masked_fill(~SEEN, float("-inf"))
 BROKEN = Q.masked_fill(torch.arange(6)[:, None] == 4, float("nan"))  # A row whose scores are no numbers.
@@ -95,19 +94,15 @@ GROUPS = {
 
 class Ops(unittest.TestCase):
     def check(self, function):
-        import kfuse.torch
-
-        torch._dynamo.reset()
-        kfuse.torch.report().clear()
         with torch.no_grad():
             expected = function()
-            made = torch.compile(function, backend="kfuse", options=OPTIONS)()
+            made = compiled(function)()
         for i, (ours, eager) in enumerate(zip(made, expected, strict=True)):
             with self.subTest(result=i):
                 self.assertEqual(ours.stride(), eager.stride())
                 close = {"rtol": 1e-2, "atol": 1e-2} if eager.dtype == torch.bfloat16 else {"rtol": 1e-4, "atol": 1e-5}
                 torch.testing.assert_close(ours, eager, equal_nan=True, **close)
-        (graph,) = kfuse.torch.report().graphs
+        (graph,) = report().graphs
         views = {"a view that is no dense tensor, made by torch"}
         self.assertTrue(len(graph.parts) >= 1 and set(graph.reasons) <= views, graph)
 
@@ -144,9 +139,20 @@ class Attention(unittest.TestCase):
         self.assertEqual(flops_of(call), 4 * 8 * 6 * 6 * 16)
 
 
+class Masks(unittest.TestCase):
+    def test_expanded(self):
+        """Attention whose mask is the same for all keys stays whole; rows that see nothing are zeros."""
+        attend = torch.nn.functional.scaled_dot_product_attention
+        query, mask = torch.randn(2, 4, 32, 16), (torch.arange(32) >= 3)[:, None].expand(2, 1, 32, 32)
+        with torch.no_grad():
+            ours = compiled(lambda query, mask: attend(query, query, query, attn_mask=mask))(query, mask)
+            torch.testing.assert_close(ours, attend(query, query, query, attn_mask=mask))
+        self.assertEqual([kernels for _, kernels in report().graphs[0].parts], [1], report())
+
+
 for _name, _function in GROUPS.items():
     setattr(Ops, f"test_{_name}", lambda self, function=_function: self.check(function))
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
+    unittest.main()

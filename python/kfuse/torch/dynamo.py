@@ -29,15 +29,15 @@ def backend(module: torch.fx.GraphModule, inputs, *, mode=None, options=None):
     """
     chosen = Options.of(mode, options)
     record = report().begin(chosen.fallback)
-    record.refused_whole = _reason_against(inputs)
-    if not record.refused_whole:
-        try:
+    try:
+        record.refused_whole = _reason_against(inputs)
+        if not record.refused_whole:
             return _by_aot_autograd(module, inputs, functools.partial(compile_graph, chosen=chosen, record=record))
-        except Declined as declined:
-            record.refused_whole = str(declined)
-        except Exception as error:
-            record.refused_whole = f"{type(error).__name__}: {error}"
-            debug(error)
+    except Declined as declined:
+        record.refused_whole = str(declined)
+    except Exception as error:
+        record.refused_whole = f"{type(error).__name__}: {error}"
+        debug(error)
     if chosen.fallback == "error":
         raise kfuse.errors.UsageError(f"kfuse.torch: {record.refused_whole}")
     warn(f"graph {record.name} runs in {chosen.fallback}: {record.refused_whole}")

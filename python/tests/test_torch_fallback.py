@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""What torch.compile(backend="kfuse") gives where something is not for kfuse, or fails.
+
+Usage: test_torch_fallback.py REPOSITORY [unittest's arguments], where torch is; torch.sh brings it.
+"""
+
+import contextlib
+import importlib
+import inspect
+import pkgutil
+import sys
+import unittest
+import unittest.mock
+
+import torch
+
+from torch_support import compiled, layers, report, warnings
+
+
+class Fallbacks(unittest.TestCase):
+    """Right results, whatever goes wrong, and one line."""
+
+    def check(self, model, x, lines, **options):
+        ours = compiled(model, **options)
+        with warnings() as given, torch.no_grad():
+            torch.testing.assert_close(ours(x), model(x), rtol=1e-5, atol=1e-5)
+            torch.testing.assert_close(ours(x), model(x), rtol=1e-5, atol=1e-5)
+        self.assertEqual(len(given), lines, given)
+        self.assertTrue(all("\n" not in line for line in given), given)
+        return given
+
+    def test_unsupported_op(self):
+        model, x = layers(lambda x: x.cumsum(-1) * 0.05)
+        for fallback in ("eager", "inductor"):
+            self.check(model, x, 0, fallback=fallback)
+            self.assertEqual(len(report().graphs[0].parts), 2)
+            self.assertIn("a cumulative sum of f32", str(report()))
+
+    def test_part_without_inputs(self):
+        model, x = layers(lambda x: x * (torch.arange(80.0) * 0.01 + 1).cumsum(0))
+        for fallback in ("eager", "inductor"):
+            self.check(model, x, 0, fallback=fallback)
+            self.assertEqual(len(report().graphs[0].parts), 2, report())
+
+    def test_error(self):
+        model, x = layers(lambda x: x.cumsum(-1))
+        with (
+            self.assertRaisesRegex(Exception, r"1 ops are not for kfuse:\s+cumsum .*test_torch_fallback.py.*line \d+"),
+            torch.no_grad(),
+        ):
+            compiled(model, fallback="error")(x)
+
+    def test_importer(self):
+        model, x = layers()
+        with unittest.mock.patch("kfuse.torch.dynamo.Model", side_effect=LookupError("mine")):
+            (line,) = self.check(model, x, 1)
+        self.assertIn("mine", line)
+
+    def test_compiler(self):
+        import kfuse
+
+        model, x = layers()
+        with unittest.mock.patch("kfuse.compile", side_effect=kfuse.errors.NoDeviceError("no NVRTC")):
+            (line,) = self.check(model, x, 1)
+        self.assertIn("no NVRTC", line)
+
+    def test_run(self):
+        model, x = layers()
+        for fallback in ("eager", "inductor"):
+            with unittest.mock.patch("kfuse.torch.program.PartProgram.session", side_effect=MemoryError("full")):
+                (line,) = self.check(model, x, 1, fallback=fallback)
+            self.assertIn("full", line)
+
+    def test_store(self):
+        model, x = layers()
+        self.check(model, x, 1, store="/proc/no/store.db")
+
+    def test_training(self):
+        model, x = layers()
+        ours = compiled(model)
+        with warnings() as given:
+            ours(x).sum().backward()
+            ours(x).sum().backward()
+        self.assertEqual(len(given), 1, given)
+        self.assertIn("inference_mode", given[0])
+        gradients = [parameter.grad / 2 for parameter in model.parameters()]
+        model.zero_grad()
+        model(x).sum().backward()
+        torch.testing.assert_close(gradients, [parameter.grad for parameter in model.parameters()])
+
+    def test_sizes(self):
+        model, _ = layers()
+        ours = compiled(model)
+        with warnings() as given, torch.no_grad():
+            for rows in (5, 6, 7):
+                x = torch.randn(rows, 48)
+                torch.testing.assert_close(ours(x), model(x), rtol=1e-5, atol=1e-5)
+        self.assertEqual(len(given), 1, given)
+        self.assertIn("a size changes from run to run", given[0])
+        self.assertIn("mark_dynamic", given[0])
+        self.assertEqual(report().recompiles, 1)
+
+    def test_views(self):
+        """Inputs that are not dense, not aligned, or laid out otherwise."""
+        model, _ = layers()
+        ours, wide = compiled(model, dynamic=False), torch.randn(7, 97)
+        with torch.no_grad():
+            for x in (wide[:5, :48], wide[1:6, 1:49], torch.randn(48, 5).t(), torch.randn(241)[1:].view(5, 48)):
+                torch.testing.assert_close(ours(x), model(x), rtol=1e-5, atol=1e-5)
+        self.assertTrue(all(len(graph.parts) == 1 for graph in report().graphs), report())
+
+
+# What a user calls, what guards the others and says that something went wrong, and what torch calls of a parameter.
+GUARDS = {"backend", "report", "of", "begin", "clear", "__call__", "run_into", "_guarded", "_guarded_copies", "_fail"} | {
+    "warn", "debug", "whole", "_patches", "_read", "_set", "_count",
+}  # fmt: skip
+
+
+def functions_of_the_backend():
+    """All functions and methods of kfuse.torch but those."""
+    import kfuse.torch
+
+    for info in pkgutil.walk_packages(kfuse.torch.__path__, "kfuse.torch."):
+        module = importlib.import_module(info.name)
+        classes = [one for one in vars(module).values() if inspect.isclass(one) and one.__module__ == info.name]
+        for function in (one for owner in (module, *classes) for one in vars(owner).values()):
+            if inspect.isfunction(function) and function.__module__ == info.name and not function.__closure__:
+                if function.__name__ not in GUARDS:
+                    yield function
+
+
+@contextlib.contextmanager
+def planted(function, fault=lambda *args, **options: 1 // 0):
+    """An error as all that a function does, wherever it is called from."""
+    code = function.__code__
+    function.__code__ = fault.__code__
+    try:
+        yield
+    finally:
+        function.__code__ = code
+
+
+def codes_of(run):
+    """What a call runs."""
+    codes = set()
+    sys.setprofile(lambda frame, event, arg: codes.add(frame.f_code))
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+    return codes
+
+
+class Faults(unittest.TestCase):
+    """An error in whichever function of the backend: right results, and a line for the graph, or for each of its parts."""
+
+    def test_everywhere(self):
+        model, x = layers(lambda x: x.cumsum(-1) * 0.05)
+        with torch.no_grad():
+            expected, ours = model(x), compiled(model)
+            codes, planted_in = codes_of(lambda: ours(x)), 0
+            for function in (one for one in functions_of_the_backend() if one.__code__ in codes):
+                with self.subTest(function.__qualname__), warnings() as given:
+                    ours, planted_in = compiled(model), planted_in + 1
+                    with planted(function):
+                        torch.testing.assert_close(ours(x), expected, rtol=1e-5, atol=1e-5)
+                    self.assertTrue(1 <= len(given) <= 2, given)
+        self.assertGreater(planted_in, 50)
+
+
+if __name__ == "__main__":
+    unittest.main()
