@@ -6,6 +6,7 @@ import torch
 from torch.utils.flop_counter import flop_registry
 
 from .lowerings import ATTENTION, layout
+from .sizes import symbolic_sizes
 
 _LAUNCH_US = 2.0  # What a kernel costs behind another in eager mode, and what a fused one saves.
 _CALL_US = 5.0  # A run of kfuse, whatever it computes.
@@ -37,7 +38,9 @@ _MOVES = dict.fromkeys(
 
 
 def flops_of(node: torch.fx.Node) -> int:
-    """Of products by torch's own count; of other ops one an element."""
+    """Of products by torch's own count; of other ops one an element; of what has no fixed sizes none."""
+    if symbolic_sizes(tensors_of(node)):
+        return 0
     if node.op != "call_function" or is_free(node) and node.target is not torch.ops.aten.convolution.default:
         return 0
     if node.target in ATTENTION:

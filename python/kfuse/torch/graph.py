@@ -19,12 +19,19 @@ def prepared_copy(module: torch.fx.GraphModule):
 def prepared(module: torch.fx.GraphModule):
     """The module with constants of one element as ops, and rows of arguments written in place; and the nodes that would
     write more than kfuse can, by their names, each with the reason."""
+    drop_checks(module.graph)
     drop_empty_operands(module.graph)
     inline_constants(module)
     forward_sources(module.graph)
     refused = write_in_place(module.graph)
     module.recompile()
     return module, refused
+
+
+def drop_checks(graph: torch.fx.Graph):
+    """What torch.export writes before a cast: that types are those of the trace, which they are."""
+    for node in graph.find_nodes(op="call_function", target=aten._assert_tensor_metadata.default):
+        graph.erase_node(node)
 
 
 def drop_empty_operands(graph: torch.fx.Graph):

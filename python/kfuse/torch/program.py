@@ -1,17 +1,14 @@
 """A part of a graph as a program of kfuse, run in place of the part."""
 
-import operator
 import threading
 
 import torch
 
 import kfuse
 
+from . import changes
 from .cost import tensors_of
 from .records import warn
-
-
-_VERSION = operator.attrgetter("_version")
 
 
 class PartProgram(torch.nn.Module):
@@ -23,6 +20,8 @@ class PartProgram(torch.nn.Module):
     def __init__(self, part, model, options):
         super().__init__()
         self.part, self.checked = part.module, options.weights == "checked"
+        if self.checked:
+            changes.watch()
         self.made = [node.meta["val"] for node in part.outputs]
         self.inputs, self.states, self.parameters = (
             [(i, node.name) for i, node in enumerate(part.placeholders) if part.roles[i] == role]
@@ -112,11 +111,8 @@ class PartProgram(torch.nn.Module):
 
     def session(self, args):
         """This thread's and stream's, with weights that are those of now."""
-        if self.checked or self.weights is None:
-            tensors = [args[i] for i, _ in self.parameters]
-            stamp = [*map(torch.Tensor.data_ptr, tensors), *map(_VERSION, tensors)]
-            if stamp != self.stamp:
-                self.prepare(args, stamp)
+        if self.weights is None or self.checked and self._stamp(args) != self.stamp:
+            self.prepare(args)
         thread = threading.get_ident()
         if self.device.type == "cuda" and torch.cuda.is_current_stream_capturing():
             return self._captured_session(thread)
@@ -134,10 +130,14 @@ class PartProgram(torch.nn.Module):
             self.captured.append(self.sessions.pop(free[0]))
         return self.captured[-1] if self.captured else None
 
-    def prepare(self, args, stamp):
+    def prepare(self, args):
         with self.lock:
             tensors = {name: _dense(args[i].detach()) for i, name in self.parameters}
-            self.weights, self.stamp, self.sessions = self.program.prepare(tensors), stamp, {}
+            self.weights, self.sessions = self.program.prepare(tensors), {}
+            self.stamp = self._stamp(args)  # Last: in a graph's first run torch itself asks parameters for their data.
+
+    def _stamp(self, args):
+        return changes.stamp([args[i] for i, _ in self.parameters])
 
 
 def _compile_options(device, options):

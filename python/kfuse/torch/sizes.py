@@ -21,11 +21,12 @@ def symbolic_sizes(values) -> list:
 
 
 class Sizes:
-    """The symbols in the inputs of a graph, each with its range; none where all sizes are fixed."""
+    """The symbols in the sizes of a graph's inputs, each with its range; none where all are fixed. An input that is a
+    number, as the length of a cache, is none: what follows it is refused op by op."""
 
     def __init__(self, inputs):
         self.ranges = {}
-        for size in symbolic_sizes(inputs):
+        for size in symbolic_sizes(one for one in inputs if isinstance(one, torch.Tensor)):
             for symbol in sorted(size.node.expr.free_symbols, key=str):
                 self.ranges[symbol] = size.node.shape_env.bound_sympy(symbol)
 
@@ -47,17 +48,19 @@ class Sizes:
         return self.at(graph, {name: high for name, (_, high) in self._ends().items()}) if self else graph
 
     def at(self, graph: torch.fx.Graph, lengths: dict) -> torch.fx.Graph:
-        """A copy of the graph for these sizes, by name: what follows them is a number."""
+        """A copy of the graph for these sizes, by name: what follows them alone is a number."""
         values = {symbol: lengths[str(symbol)] for symbol in self.ranges if str(symbol) in lengths}
         copy, made = torch.fx.Graph(), {}
         for node in graph.nodes:
-            value = node.meta.get("val")
-            if not is_symbolic(value) or node.op == "placeholder":
-                made[node] = copy.node_copy(node, made.__getitem__)
-                if "val" in node.meta:
-                    made[node].meta["val"] = pytree.tree_map(lambda one: _fixed(one, values), value)
-            if is_symbolic(value):
-                made[node] = _fixed(value, values)
+            value = pytree.tree_map(lambda one: _fixed(one, values), node.meta.get("val"))
+            if is_symbolic(node.meta.get("val")) and not is_symbolic(value) and node.op != "placeholder":
+                made[node] = value
+                continue
+            made[node] = copy.node_copy(node, made.__getitem__)
+            if "val" in node.meta:
+                made[node].meta["val"] = value
+            if is_symbolic(node.meta.get("val")) and not is_symbolic(value):
+                made[node] = value
         return copy
 
     def _ends(self) -> dict:
@@ -65,13 +68,11 @@ class Sizes:
 
 
 def _fixed(value, values: dict):
-    """A number or a tensor with sizes that are numbers."""
+    """A number or a tensor with sizes that are numbers; itself where it follows other symbols."""
     if is_symbolic(value):
         number = value.node.expr.subs(values)
-        if number.free_symbols:
-            raise ValueError(f"the size {value} follows {', '.join(map(str, number.free_symbols))}, which no input has")
-        return next(make for kind, make in _NUMBERS.items() if isinstance(value, kind))(number)
+        return value if number.free_symbols else _NUMBERS[type(value)](number)
     if not isinstance(value, torch.Tensor) or not symbolic_sizes([value]):
         return value
     sizes, strides = ([_fixed(one, values) for one in ones] for ones in (value.shape, value.stride()))
-    return value.new_empty_strided(sizes, strides)
+    return value if any(map(is_symbolic, sizes)) else value.new_empty_strided(sizes, strides)

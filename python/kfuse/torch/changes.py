@@ -1,0 +1,41 @@
+"""What tells that a parameter has changed since the last run.
+
+Its address and torch's count of its changes do, but for `parameter.data += change`, by which PEFT merges adapters: neither
+sees it. So each access to Parameter.data counts as a change.
+"""
+
+import operator
+
+import torch
+
+_ACCESSES = {}  # How often a parameter's data was read or set, by its id.
+_DATA = torch.Tensor.data
+_VERSION = operator.attrgetter("_version")
+
+
+def watch():
+    """From now on accesses are counted."""
+    torch.nn.Parameter.data = property(_read, _set)
+
+
+def _read(parameter):
+    _count(parameter)
+    return _DATA.__get__(parameter)
+
+
+def _set(parameter, value):
+    _count(parameter)
+    _DATA.__set__(parameter, value)
+
+
+def _count(parameter):
+    _ACCESSES[id(parameter)] = _ACCESSES.get(id(parameter), 0) + 1
+
+
+def stamp(tensors) -> list:
+    """Equal to an earlier one where they are the same tensors and unchanged."""
+    return [
+        *map(torch.Tensor.data_ptr, tensors),
+        *map(_VERSION, tensors),
+        *map(_ACCESSES.get, map(id, tensors)),
+    ]
