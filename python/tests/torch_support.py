@@ -13,7 +13,8 @@ import torch
 
 DEVICE = os.environ.get("KFUSE_TEST_DEVICE", "cpu")
 torch.set_num_threads(2)
-torch.set_default_device(DEVICE)
+if DEVICE != "cpu":
+    torch.set_default_device(DEVICE)
 REPOSITORY = pathlib.Path(sys.argv.pop(1))
 # What a user would never choose: every part in kfuse, however small, and without a search.
 EVERY = {"effort": "none", "min_benefit_us": -1000.0, "fallback": "eager"}

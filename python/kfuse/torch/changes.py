@@ -34,8 +34,11 @@ def _count(parameter):
 
 def stamp(tensors) -> list:
     """Equal to an earlier one where they are the same tensors and unchanged."""
-    return [
-        *map(torch.Tensor.data_ptr, tensors),
-        *map(_VERSION, tensors),
-        *map(_ACCESSES.get, map(id, tensors)),
-    ]
+    try:
+        versions = map(_VERSION, tensors)
+        return [*map(torch.Tensor.data_ptr, tensors), *versions, *map(_ACCESSES.get, map(id, tensors))]
+    except RuntimeError:
+        raise RuntimeError(
+            "torch counts no changes of parameters that were made under torch.inference_mode(); make them elsewhere, or "
+            'compile with weights="frozen" where none changes'
+        ) from None

@@ -46,13 +46,9 @@ def backend(module: torch.fx.GraphModule, inputs, *, mode=None, options=None):
 
 def _reason_against(inputs) -> str:
     """Why a graph is none for kfuse, whatever its ops are; "" where it may be."""
-    tensors = [one for one in inputs if isinstance(one, torch.Tensor)]
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+    if torch.is_grad_enabled() and any(one.requires_grad for one in inputs if isinstance(one, torch.Tensor)):
         return "it computes gradients; under torch.inference_mode() or torch.no_grad() it runs in kfuse"
-    reason = Sizes(inputs).reason_against()
-    return reason and (
-        f"{reason}; give it one with torch._dynamo.mark_dynamic(x, dim, min=2, max=4096), or compile with dynamic=False"
-    )
+    return ""
 
 
 class _DenseMasks(torch.overrides.TorchFunctionMode):
@@ -86,6 +82,10 @@ def _by_aot_autograd(module, inputs, compiler):
 def compile_graph(module, inputs, *, chosen: Options, record):
     """The graph of an inference as a function of a list of arguments."""
     start, banned, sizes = time.monotonic(), {}, Sizes(inputs)
+    if reason := sizes.reason_against():
+        raise Declined(
+            f"{reason}; give it one with torch._dynamo.mark_dynamic(x, dim, min=2, max=4096), or compile with dynamic=False"
+        )
     while True:
         copy, unwritten = prepared_copy(module)
         support = Support(copy.graph, unwritten | banned, sizes)

@@ -94,7 +94,7 @@ class Importer:
 
     def stand_in(self, node: torch.fx.Node, role: str = "input"):
         """What stands for an operand where a node is tried alone: an argument of whatever layout."""
-        value = node.meta["val"]
+        value = node.meta.get("val")
         if isinstance(value, (tuple, list)):  # Not all are tensors with elements: an attention's seed is none.
             self.values[node] = tuple(
                 self._stand_in(f"{node.name}.{i}", role, one) if is_tensor_with_elements(one) else None

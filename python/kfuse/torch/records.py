@@ -3,10 +3,12 @@
 import collections
 import dataclasses
 import logging
+import os
 
 import torch
 
 _LOG = logging.getLogger("kfuse")
+_TORCH = os.path.dirname(torch.__file__) + os.sep
 
 
 def warn(line: str):
@@ -19,8 +21,9 @@ def debug(error: Exception):
 
 
 def place_of(node) -> str:
-    """File and line of the call that made a node."""
+    """File and line of the call that made a node, outside of torch where it came from there."""
     frames = [line.strip() for line in node.meta.get("stack_trace", "").splitlines() if line.strip().startswith("File")]
+    frames = [frame for frame in frames if _TORCH not in frame] or frames
     return frames[-1].removeprefix("File ").rpartition(", in")[0] if frames else "no line known"
 
 
