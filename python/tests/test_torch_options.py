@@ -84,7 +84,7 @@ class Shown(unittest.TestCase):
         with warnings() as given, contextlib.redirect_stdout(io.StringIO()) as printed:
             for block in blocks:
                 exec(block, names)
-        self.assertEqual(given, [])
+        self.assertEqual([line for line in given if line.startswith("kfuse.torch")], [])
         return printed.getvalue()
 
     def test_readme(self):
