@@ -10,7 +10,7 @@ import unittest.mock
 
 import torch
 
-from torch_support import Rows, compiled, report
+from torch_support import Rows, compiled, report, warnings
 
 
 class CountedRows(Rows):
@@ -95,6 +95,16 @@ class Weights(unittest.TestCase):
             ours(self.x)
             self.model.up.weight.mul_(2)
             self.assertFalse(torch.allclose(ours(self.x), self.model(self.x)))
+
+    def test_without_versions(self):
+        """Parameters made under inference_mode: torch runs what cannot be checked, kfuse what is frozen."""
+        with torch.inference_mode():
+            model, x = Gated().eval(), torch.randn(5, 48)
+            for weights, count in (("checked", 1), ("frozen", 0)):
+                with warnings() as lines:
+                    torch.testing.assert_close(compiled(model, weights=weights)(x), model(x), rtol=1e-5, atol=1e-5)
+                self.assertEqual(len(lines), count, lines)
+                self.assertTrue(all("inference_mode" in line for line in lines), lines)
 
 
 class States(unittest.TestCase):

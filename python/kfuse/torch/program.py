@@ -134,7 +134,8 @@ class PartProgram(torch.nn.Module):
         with self.lock:
             tensors = {name: _dense(args[i].detach()) for i, name in self.parameters}
             self.weights, self.sessions = self.program.prepare(tensors), {}
-            self.stamp = self._stamp(args)  # Last: in a graph's first run torch itself asks parameters for their data.
+            if self.checked:  # Last: in a graph's first run torch itself asks parameters for their data.
+                self.stamp = self._stamp(args)
 
     def _stamp(self, args):
         return changes.stamp([args[i] for i, _ in self.parameters])
