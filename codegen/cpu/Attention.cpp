@@ -72,7 +72,7 @@ private:
     lowRow = times(text, block, b.m);
     rows = clipped(text, lowRow, b.m, form.rows);
     queries.pack(base, block, zero);
-    fill(results, 0), fill(totals, 0), fill(offsets, 0), fill(largest, -infinity);
+    clearResults(), fill(totals, 0), fill(offsets, 0), fill(largest, -infinity);
     const std::string first = lowRow, last = minus(text, plus(text, lowRow, rows), text.index(1));
     const KeyRange seen = keysOfBlock(first, last);
     const std::string begin = text.let("i", "arith.divui " + seen.begin + ", " + text.index(b.n) + " : index"),
@@ -99,7 +99,7 @@ private:
   /// The first key of the row's chunk.
   std::string chunkOf(const std::string &row) {
     const KeyChunks &chunks = *form.bounds.chunks;
-    mlir::AffineExpr dim = mlir::getAffineDimExpr(0, kernel.graph.graph.outputs[0].map.getContext());
+    mlir::AffineExpr dim = mlir::getAffineDimExpr(0, context());
     return text.apply((dim + chunks.rowOffset).floorDiv(chunks.size) * chunks.size - chunks.keyOffset, {row});
   }
   std::string firstKey(const std::string &row) {
@@ -175,7 +175,7 @@ private:
     });
   }
 
-  /// Scales and masks; a block all of whose keys all rows see needs no mask.
+  /// From products to scores, which most often they are: a block all of whose keys all rows see needs no mask.
   void writeScores(const std::string &block, const std::string &first, const std::string &last) {
     if (form.bounds.areAll())
       return writeScores(block, form.score);
@@ -190,18 +190,42 @@ private:
   }
 
   void writeScores(const std::string &block, ir::Scalar score) {
+    const std::string end = clipped(text, lowKey, b.n, form.keys);
     forRows([&](const std::string &row) {
-      fill(lanes, -infinity);
-      forStripsOfRow(block, row, [&](TileEmitter &strip, const TileView &held, int64_t size) {
-        strip.bind(form.scoreProduct, held);
-        strip.store({{score, held}, {score, lanesOf(size), "max"}});
-      });
-      const std::string now = binary("arith.maximumf", load(largest, row), reduced("maximumf"));
+      if (score != form.scoreProduct)
+        forStripsOfRow(block, row, [&](TileEmitter &strip, const TileView &held, int64_t) {
+          strip.bind(form.scoreProduct, held);
+          strip.store(TileStore{score, held});
+        });
+      const std::string now = larger(load(largest, row), largestOf(times(text, row, b.n), end), "f32");
       const std::string isNone = text.let("g", "arith.cmpf oeq, " + now + ", " + number(-infinity) + " : f32");
       put(now, next, row);
       // Beside -inf, no score has a weight.
       put(text.let("v", "arith.select " + isNone + ", " + number(0) + ", " + now + " : f32"), offsets, row);
     });
+  }
+
+  /// The largest of a row's scores that are numbers: others make its weights no numbers, whatever is subtracted. Strips
+  /// reach behind the last key, to where there are none.
+  std::string largestOf(const std::string &begin, const std::string &end) {
+    const std::string none = number(-infinity);
+    if (form.keys % width != 0)
+      text.loop(end, text.apply(mlir::getAffineDimExpr(0, context()).ceilDiv(width) * width, {end}), 1,
+                [&](const std::string &key) { put(none, scores, plus(text, begin, key)); });
+    const std::string found = text.fresh("sum"), so = text.fresh("acc"), key = text.fresh("k"), type = rowType(width);
+    text.block(found + " = scf.for " + key + " = " + text.index(0) + " to " + end + " step " + text.index(width) +
+                   " iter_args(" + so + " = " + spread(text, width, none) + ") -> (" + type + ") {",
+               [&] {
+                 const std::string next = larger(loadRow(text, width, scores, plus(text, begin, key)), so, type);
+                 text.line("scf.yield " + next + " : " + type);
+               });
+    return text.let("v", "vector.reduction <maxnumf>, " + found + " : " + type + " into f32");
+  }
+  /// One instruction, which a maximum that knows what is no number is not: `b` where either is none.
+  std::string larger(const std::string &a, const std::string &b, const std::string &type) {
+    const std::string isLarger = text.let("g", "arith.cmpf ogt, " + a + ", " + b + " : " + type);
+    return text.let("v", "arith.select " + isLarger + ", " + a + ", " + b + " : " +
+                             (type == "f32" ? "" : "vector<" + std::to_string(width) + "xi1>, ") + type);
   }
 
   void writeFactors() {
@@ -227,7 +251,7 @@ private:
         strip.store({{form.power, held}, {form.power, lanesOf(size), "sum"}});
       });
       const std::string kept = binary("arith.mulf", load(totals, row), load(factors, row));
-      put(binary("arith.addf", kept, reduced("add")), totals, row);
+      put(binary("arith.addf", kept, sumOfLanes()), totals, row);
     });
   }
 
@@ -316,9 +340,16 @@ private:
     });
   }
   static constexpr int64_t ceilDiv(int64_t a, int64_t c) { return (a + c - 1) / c; }
+  mlir::MLIRContext *context() const { return kernel.graph.graph.outputs[0].map.getContext(); }
 
   View memory(int64_t elements) { return text.stack({elements}, "f32"); }
   std::string number(double value) { return text.constant(value, DType::F32); }
+  /// By rows: LLVM 19 gives up on a vector of 49152 elements, and takes seconds for half as many.
+  void clearResults() {
+    const std::string zeros = spread(text, b.nr, number(0));
+    text.loop(text.index(0), text.index(b.m * pitch), b.nr,
+              [&](const std::string &at) { storeRow(text, b.nr, zeros, results, at); });
+  }
   void fill(const View &to, double value) {
     text.line("linalg.fill ins(" + number(value) + " : f32) outs(" + to.name + " : " + to.type + ")");
   }
@@ -332,10 +363,9 @@ private:
   TileView lanesOf(int64_t size) {
     return {text.slice(lanes, "f32", text.index(0), ViewDim{size, 1}), {0}, DType::F32};
   }
-  std::string reduced(const char *kind) {
+  std::string sumOfLanes() {
     const std::string vector = loadRow(text, width, lanes, text.index(0));
-    return text.let("v",
-                    std::string("vector.reduction <") + kind + ">, " + vector + " : " + rowType(width) + " into f32");
+    return text.let("v", "vector.reduction <add>, " + vector + " : " + rowType(width) + " into f32");
   }
   std::string binary(const char *op, const std::string &a, const std::string &c) {
     return text.let("v", std::string(op) + " " + a + ", " + c + " : f32");
@@ -359,8 +389,7 @@ double estimate(const Region &region, const cuda::FlashProblem &problem, const T
                 const ir::Target &target) {
   const Blocking b(problem, config);
   // In multiply-adds of one thread at 80% of its rate: packing an element costs as many as 10, a score as many as 25.
-  // Two units of 16 lanes that answer after 4 cycles want 128 accumulators.
-  constexpr double packing = 10, ofScore = 25, accumulatorsWanted = 128;
+  constexpr double packing = 10, ofScore = 25;
   const double rate = 0.8 * target.f32FlopsPerUs / target.multiprocessors / 2;
   const auto keys = static_cast<double>(problem.keys), rows = static_cast<double>(problem.rows),
              sizes = static_cast<double>(problem.keySize + problem.valueSize);
@@ -368,9 +397,8 @@ double estimate(const Region &region, const cuda::FlashProblem &problem, const T
   const double share = problem.bounds.areAll() ? 1
                                                : std::min(1.0, problem.bounds.share(problem.rows, problem.keys) +
                                                                    static_cast<double>(b.m + b.n) / (2 * keys));
-  const double slowdown = std::max(1.0, accumulatorsWanted / static_cast<double>(b.mr * b.nr));
   const double itemRows = rows / static_cast<double>(b.blocksM);
-  const double itemUs = share * keys * (itemRows * (slowdown * sizes + ofScore) + packing * sizes) / rate;
+  const double itemUs = share * keys * (itemRows * (sizes + ofScore) + packing * sizes) / rate;
   const double rounds = std::ceil(static_cast<double>(b.items(problem)) / target.multiprocessors);
   const double memoryUs = (region.bytesRead + region.bytesWritten) / target.memoryBytesPerUs;
   return target.launchUs + std::max(rounds * itemUs, memoryUs);
@@ -398,15 +426,17 @@ public:
   std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const override {
     const cuda::FlashProblem problem = cuda::flashProblem(region).value();
     std::vector<EstimatedConfig> configs;
-    for (auto [mr, nr] : {std::pair<int64_t, int64_t>{8, 32}, {12, 32}, {6, 16}})
-      for (int64_t m : {96, 192})
-        for (int64_t n : {128, 256}) {
+    constexpr std::pair<int64_t, int64_t> blocks[] = {{96, 128}, {96, 256}, {192, 128}, {192, 256}, {384, 128}};
+    for (auto [mr, nr] : accumulatorShapes)
+      for (auto [m, n] : blocks)
+        if (m <= 96 || problem.rows > m / 2) {
           const TileConfig config{{"mr", mr}, {"nr", nr}, {"m", m}, {"n", n}};
-          if (m <= 96 || problem.rows > 96)
-            configs.emplace_back(estimate(region, problem, config, target), config);
+          configs.emplace_back(estimate(region, problem, config, target), config);
         }
     return configs;
   }
+
+  std::int64_t estimateGroup(const TileConfig &config) const override { return accumulatorsOf(config); }
 
   Result<KernelPlan> print(const Region &region, const TileConfig &config, const ir::Target &target) const override {
     const cuda::FlashProblem problem = cuda::flashProblem(region).value();

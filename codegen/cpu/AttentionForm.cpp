@@ -69,19 +69,26 @@ AttentionForm::AttentionForm(const cuda::FlashProblem &problem)
   }
   const int first = append(graph, overDims(problem.product, extents, ofProduct));
   value = {problem.value.id + first}, valueProduct = {problem.valueProduct.id + first};
-  auto add = [&](Kind kind, const char *function, ArrayRef<Scalar> operands, bool isOfRow) {
+  const unsigned ofRow = (1u << dimKey) - 1, ofScore = ofRow | 1u << dimKey;
+  auto add = [&](Kind kind, const char *function, ArrayRef<Scalar> operands, unsigned dims, double constant = 0) {
     ScalarNode node;
     node.kind = kind;
     node.function = function;
     node.operands.assign(operands.begin(), operands.end());
+    node.constant = constant;
     graph.graph.nodes.push_back(node);
-    graph.dimsUsed.push_back((1u << dimKey) - 1 | (isOfRow ? 0 : 1u << dimKey));
+    graph.dimsUsed.push_back(dims);
     return Scalar{static_cast<int>(graph.graph.nodes.size()) - 1};
   };
-  largest = add(Kind::Reduce, "max", score, true);
-  power = add(Kind::Apply, "exp", add(Kind::Apply, "sub", {score, largest}, false), false);
+  if (problem.scale) { // Once for each query, not for each score.
+    const Scalar scale = add(Kind::Constant, "", {}, 0, *problem.scale);
+    query = add(Kind::Apply, "mul", {query, scale}, ofRow | 1u << dimD);
+    scoreProduct = problem.bounds.seen;
+  }
+  largest = add(Kind::Reduce, "max", score, ofRow);
+  power = add(Kind::Apply, "exp", add(Kind::Apply, "sub", {score, largest}, ofScore), ofScore);
   if (sink)
-    sinkPower = add(Kind::Apply, "exp", add(Kind::Apply, "sub", {sink, largest}, true), true);
+    sinkPower = add(Kind::Apply, "exp", add(Kind::Apply, "sub", {sink, largest}, ofRow), ofRow);
 }
 
 } // namespace kfuse::codegen::cpu

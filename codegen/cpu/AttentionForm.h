@@ -10,8 +10,8 @@ struct AttentionForm {
   LinearGraph graph; ///< Its outputs are the region's.
   unsigned dimRow, dimKey, dimD, dimValue;
   int64_t rows, keys, keySize, valueSize;
-  ir::Scalar query, key, value;          ///< Loads.
-  ir::Scalar scoreProduct, valueProduct; ///< Its anchors.
+  ir::Scalar query, key, value;          ///< Loads; queries are scaled where scores are products times a number.
+  ir::Scalar scoreProduct, valueProduct; ///< What products of these are.
   ir::Scalar score;                      ///< What the softmax takes.
   ir::Scalar seenScore;                  ///< The same of a key inside the bounds.
   ir::Scalar largest, power;             ///< A row's largest score, and e^(score - largest).

@@ -145,14 +145,12 @@ private:
 double estimate(const Region &region, const MatmulProblem &problem, const TileConfig &config,
                 const ir::Target &target) {
   Blocking b(problem, config);
-  // In multiply-adds of one thread at 80% of its rate; packing an element costs as many as 10, through a buffer 60. Two
-  // units of 16 lanes that answer after 4 cycles want 128 accumulators.
-  constexpr double packing = 10, stagedPacking = 60, accumulatorsWanted = 128;
+  // In multiply-adds of one thread at 80% of its rate; packing an element costs as many as 10, through a buffer 60.
+  constexpr double packing = 10, stagedPacking = 60;
   double rate = 0.8 * target.f32FlopsPerUs / target.multiprocessors / 2;
-  double slowdown = std::max(1.0, accumulatorsWanted / static_cast<double>(b.mr * b.nr));
   const ProductOperand left = operandOf(problem, 0);
   const bool isStaged = LeftPanel::isStaged(problem.graph, left, LeftPanel::tileOf(problem.graph, left, b.k));
-  double products = static_cast<double>(b.m * b.n) * slowdown,
+  double products = static_cast<double>(b.m * b.n),
          packed = (isStaged ? stagedPacking : packing) * static_cast<double>(b.m) + packing * static_cast<double>(b.n);
   double itemUs = static_cast<double>(problem.K) * (products + packed) / rate;
   double rounds = std::ceil(static_cast<double>(b.items(problem)) / target.multiprocessors);
@@ -180,14 +178,15 @@ public:
       if (m <= 96 || problem->M > 96)
         configs.emplace_back(estimate(region, *problem, config, target), config);
     };
-    // Accumulators: 16 or 24 registers of 512 bits, 12 of 256 bits.
-    for (auto [mr, nr] : {std::pair<int64_t, int64_t>{8, 32}, {12, 32}, {6, 16}}) {
+    for (auto [mr, nr] : accumulatorShapes) {
       add(mr, nr, 192, 256);
       add(mr, nr, 96, 256);
       add(mr, nr, 96, 64);
     }
     return configs;
   }
+
+  std::int64_t estimateGroup(const TileConfig &config) const override { return accumulatorsOf(config); }
 
   Result<KernelPlan> print(const Region &region, const TileConfig &config, const ir::Target &target) const override {
     std::optional<MatmulProblem> problem = MatmulProblem::of(region);

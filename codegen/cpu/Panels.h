@@ -1,8 +1,11 @@
 // What kernels with products share: operands packed for the inner kernel, and that kernel.
 #pragma once
 
+#include "codegen/TileConfig.h"
 #include "codegen/cpu/Kernel.h"
 #include "codegen/cpu/TileAccess.h"
+
+#include <utility>
 
 namespace kfuse::codegen::cpu {
 
@@ -79,6 +82,12 @@ struct Panel {
   std::string at;
   int64_t pitch;
 };
+
+/// Rows and columns of accumulators that the inner kernel may have: 12 registers of 256 bits, 16 or 24 of 512 bits. No
+/// estimate knows which of them the machine has, so a search tries the best of each first. On 256 bits the larger ones
+/// spill: 29 GFLOP/s of attention on a core of Zen 3, where the first one reaches 79.
+inline constexpr std::pair<int64_t, int64_t> accumulatorShapes[] = {{6, 16}, {8, 32}, {12, 32}};
+inline int64_t accumulatorsOf(const TileConfig &config) { return config["mr"] * config["nr"]; }
 
 /// The inner kernel: sums[mr][nr] = start + left[mr][depth] * right[depth][nr], with mr * nr accumulators in registers.
 /// `start` gives the vector that the sums of a row begin with, which lie at `place`.

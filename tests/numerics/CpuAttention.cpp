@@ -47,6 +47,8 @@ TEST_CASE("cpu.attention: right for several blocks of rows and keys, not all of 
   checkAttention(
       flashCase({.batch = 1, .rows = 230, .keys = 211, .mask = "causal", .offset = "-7", .isGuarded = true}));
   checkAttention(flashCase({.batch = 1, .rows = 230, .keys = 700, .mask = "causal", .offset = "469"}));
+  checkAttention(
+      flashCase({.batch = 1, .heads = 1, .keyHeads = 1, .rows = 390, .keys = 90, .keySize = 256, .valueSize = 256}));
 }
 
 TEST_CASE("cpu.attention: right for keys up to a position or a length that is read") {
