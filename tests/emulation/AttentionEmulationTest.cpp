@@ -89,6 +89,14 @@ TEST_CASE("Emulated cuda.flash_attention: right for every number of warps and st
       emulated.check({{"rows", rows}, {"warps", warps}, {"keys", stages == 3 ? 16 : 32}, {"stages", stages}});
 }
 
+TEST_CASE("Emulated cuda.flash_attention: right where several heads take turns, whose full tiles of rows come first") {
+  EmulatedCase emulated(
+      flashCase({.batch = 3, .heads = 2, .keyHeads = 2, .rows = 90, .keys = 70, .keySize = 32, .valueSize = 32}),
+      codegen::cuda::flashAttentionTemplate());
+  for (auto [rows, warps] : {std::pair{32, 2}, {16, 1}}) // 3 tiles, in order, and 6.
+    emulated.check({{"rows", rows}, {"warps", warps}, {"keys", 32}, {"stages", 2}});
+}
+
 TEST_CASE("Emulated cuda.flash_attention: right without tensor cores for every number of warps and keys") {
   EmulatedCase emulated(
       flashCase(

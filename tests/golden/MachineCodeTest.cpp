@@ -127,10 +127,7 @@ TEST_CASE("Compile: attention on Hopper makes weights while values are multiplie
       for (std::size_t next = between.find(exponential); next != std::string::npos;
            next = between.find(exponential, next + 1))
         ++exponentials;
-      // A thread's are half as many as the keys. Where a row's base moves rarely, NVRTC 13.0 has a fifth of them behind
-      // the wait, where the other warpgroup may multiply. What that costs this config is not measured: the best ones,
-      // of 80 keys, took 870 us of 4096 tokens on an H100, and 876 us before bases moved rarely.
-      CHECK(exponentials >= config["keys"] * 3 / 8);
+      CHECK(exponentials >= config["keys"] / 2); // All of a thread's.
     }
     CHECK(loops >= 2); // With a mask and without.
   }

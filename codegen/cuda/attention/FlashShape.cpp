@@ -116,7 +116,9 @@ int64_t FlashShape::tilesOf(const FlashProblem &p, int64_t row) const {
 }
 
 int64_t FlashShape::together(const FlashProblem &p, const ir::Target &target) const {
-  if (p.bounds.areAll())
+  constexpr int64_t leastTiles = 4; // Of 2 and 3, which wait for memory more, keys come too fast at first.
+  const int64_t tiles = ceilDiv(p.rows, rows);
+  if (p.bounds.areAll() && (p.rows % rows == 0 || tiles < leastTiles))
     return sharers;
   const double bytes =
       static_cast<double>(p.keys * (p.keySize + p.valueSize) * 2 * p.keyBatches()) / static_cast<double>(p.batches());

@@ -44,8 +44,8 @@ struct FlashShape {
   int64_t partialBytes(const FlashProblem &p) const;
   /// Tiles of keys that the block of the rows from `row` on takes.
   int64_t tilesOf(const FlashProblem &p, int64_t row) const;
-  /// Batches whose blocks take turns: as many as have keys and values that the last-level cache holds, where blocks
-  /// have different numbers of tiles.
+  /// Batches whose blocks take turns: as many as have keys and values that the last-level cache holds, where some
+  /// blocks have more work than others, more tiles or more rows.
   int64_t together(const FlashProblem &p, const ir::Target &target) const;
 
   /// Modelled microseconds.

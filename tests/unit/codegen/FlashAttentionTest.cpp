@@ -251,6 +251,30 @@ TEST_CASE("Flash attention: every config fits, and tiles are no larger than what
   }
 }
 
+TEST_CASE("Flash attention: heads take turns where some tiles of rows have less work, as far as the cache holds keys") {
+  auto together = [](int rows, int keys, const char *mask) {
+    RegionCase given(flashCase({.batch = 8,
+                                .heads = 20,
+                                .keyHeads = 20,
+                                .rows = rows,
+                                .keys = keys,
+                                .keySize = 64,
+                                .valueSize = 64,
+                                .mask = mask}));
+    auto plan = codegen::cuda::flashAttentionTemplate().emit(
+        given.region, {{"rows", 128}, {"warps", 4}, {"keys", 64}, {"stages", 2}}, hopper());
+    REQUIRE_MESSAGE(plan, plan.error().message);
+    const std::size_t at = plan->source.find("together = ");
+    REQUIRE(at != std::string::npos);
+    return std::stoi(plan->source.substr(at + 11));
+  };
+  CHECK(together(448, 1500, "") == 40);        // The fourth tile is half empty.
+  CHECK(together(448, 15000, "") == 5);        // 10 times the keys.
+  CHECK(together(512, 1500, "") == 1);         // All tiles are full.
+  CHECK(together(257, 1500, "") == 1);         // Too few of them.
+  CHECK(together(1500, 1500, "causal") == 40); // Tiles have different numbers of keys.
+}
+
 TEST_CASE("Flash attention: the estimate knows that a causal mask hides half of the keys") {
   auto best = [](const char *mask) {
     RegionCase given(flashCase(

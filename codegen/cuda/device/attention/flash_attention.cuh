@@ -18,6 +18,15 @@ template <int rows, int columns> struct PaddedTile {
   static __device__ __forceinline__ unsigned offset(int row, int chunk) { return row * rowBytes + chunk * 16; }
 };
 
+/// Where new rows of a batch's keys and values lie in the cache (Config::newKeys, newValues): the body reads it.
+template <class Body, bool writes> struct NewRowsAt : Body::NewRowsAt {
+  template <class Index>
+  __device__ __forceinline__ NewRowsAt(const Body &body, Index batch) : Body::NewRowsAt(body.newRowsAt(batch)) {}
+};
+template <class Body> struct NewRowsAt<Body, false> {
+  template <class Index> __device__ __forceinline__ NewRowsAt(const Body &, Index) {}
+};
+
 /// A block has `tileRows` query rows of one head, of which each warp has its own, and takes their keys tile by tile,
 /// the last first: warps share nothing but tiles. Those of keys and of values take turns in a ring of `stages` slots:
 /// while one is multiplied, the copies of the next stages - 1 are under way. Of few rows the keys are split over
