@@ -68,7 +68,60 @@ class FlashWgmma:
         return launch + walked * tile + of_sm * start
 
 
-MODELS = {"flash_wgmma": FlashWgmma}
+class FlashMma:
+    """FlashShape::estimateUs and totalUs of mma.sync's kernels, whose keys are not split, for causal masks and none."""
+
+    # The share reached of the tensor cores' rate. Of the shorter of products and softmax so much is behind the longer one, all of
+    # it from two warps and so many more on. What a ring of two stages waits for copies. Then the us of a tile of keys beside all
+    # that, of its copies alone, and of a tile of rows.
+    code = {"mathShare": 0.62, "hidden": 0.4, "hiddenWarps": 12, "waits": 0.02, "tileUs": 0.25, "loadUs": 0.8, "startUs": 1.5}
+
+    @staticmethod
+    def takes(config):
+        return "wgmma" not in config and "splits" not in config and "batches" not in config
+
+    @staticmethod
+    def resident(shape, config):
+        """FlashShape::blocksPerSm and whether a warp holds its queries; of heads of a multiple of 16."""
+        size, value_size, rows, warps, keys, stages = *shape[5:7], *(config[key] for key in ("rows", "warps", "keys", "stages"))
+        row_bytes = lambda of: (of // 8 | 1) * 16
+        shared = rows * row_bytes(size) + stages * keys * row_bytes(max(size, value_size))
+        fragments = rows // warps // 16
+        registers, queries = fragments * (value_size // 2 + keys * 9 // 16) + 54, fragments * size // 4
+        holds = registers + queries <= 232
+        registers += (2 if stages > 2 else 0) + (queries if holds else 0)
+        of_thread = math.ceil(min(registers, 255) / 8) * 8
+        return min((232448 + 1024) // (shared + 1024), min(2048, 65536 // of_thread) // (warps * 32)), holds
+
+    @classmethod
+    def us(cls, shape, config, coefficients, card):
+        batch, heads, _, queries, keys, key_size, value_size, mask = shape
+        sms, rate, clocks, launch = card
+        of = dict(zip(cls.code, coefficients))
+        rows, width, warps = config["rows"], config["keys"], config["warps"]
+        fits, holds = cls.resident(shape, config)
+        firsts = range(0, queries, rows)
+        blocks = batch * heads * len(firsts)
+        resident = min(fits, math.ceil(blocks / sms))
+        pairs, elements = rows * width, key_size + value_size
+        math_us = 2 * pairs * elements / (rate / sms * of["mathShare"])
+        fragment_us = 2 * (warps * width * elements + (0 if holds else rows * key_size)) / 128 / clocks
+        vector_us = pairs * (1 / 16 + (5 + value_size / width) / 128) / clocks + width * elements / 8 * 6 / 128 / clocks
+        products = max(math_us, fragment_us)
+        hidden = max(0.0, min(1.0, (resident * warps - 2) / of["hiddenWarps"]))
+        tile = max(products, vector_us) + (1 - of["hidden"] * hidden) * min(products, vector_us)
+        tile = tile / min(1.0, resident * warps / 8) * (1 + of["waits"] / (config["stages"] - 1)) + of["tileUs"] / resident
+        tile = max(tile, 0 if keys <= width else 2 * of["loadUs"] / ((config["stages"] - 1) * resident))
+        tile = max(tile, width * elements * 2 / (20 * clocks))
+        tiles = [math.ceil((min(first + rows, queries) if mask else keys) / width) for first in firsts]
+        of_sm, longest = math.ceil(blocks / sms), max(tiles)
+        walked = max(sum(tiles) * batch * heads / sms, longest * min(of_sm, resident)) if mask else of_sm * longest
+        us = walked * tile + math.ceil(of_sm / resident) * of["startUs"]
+        memory_us = 2 * batch * elements * (heads * queries + shape[2] * keys) / (0.85 * 4.8e6)
+        return launch + max(us, memory_us) + 0.1 * min(us, memory_us)
+
+
+MODELS = {"flash_wgmma": FlashWgmma, "flash_mma": FlashMma}
 
 
 def read(model, paths):

@@ -97,7 +97,7 @@ private:
     constexpr int64_t leastKeys = 128, mostBlocks = 6; // Keys in a split; blocks on an SM.
     const int64_t blocks = p.batches() * ceilDiv(p.rows, rows);
     std::vector<int64_t> counts;
-    if (blocks < 2 * target.multiprocessors)
+    if (keys > 16 && blocks < 2 * target.multiprocessors) // So small tiles wait at barriers, and one spilt.
       for (int64_t splits : {2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64})
         if (splits * std::max(keys, leastKeys) <= p.keys && blocks * splits <= mostBlocks * target.multiprocessors)
           counts.push_back(splits);

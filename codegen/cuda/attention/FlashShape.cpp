@@ -24,7 +24,7 @@ int64_t valueStride(const FlashProblem &p) { return static_cast<int64_t>(llvm::a
 double mmaShare(const ir::Target &target) {
   if (target.capability >= 100 && target.capability < 120)
     return 0.3;
-  return target.capability == 90 ? 0.52 : 0.8;
+  return target.capability == 90 ? 0.62 : 0.8;
 }
 
 } // namespace
@@ -128,9 +128,11 @@ int64_t FlashShape::together(const FlashProblem &p, const ir::Target &target) co
   return most;
 }
 
-/// A tile's products and what becomes of its scores, mostly at the same time where an SM has several blocks, or several
-/// warps of one. The constants of mma.sync's kernels, of plain FMAs and of splits are by hand, from times on an H100
-/// (commits 6594641, 49cfdb9 and 5357c90; the sweeps were not kept).
+/// A tile's products and what becomes of its scores, partly at the same time where an SM has several blocks, or several
+/// warps of one. The constants of mma.sync's kernels order 360 configs of heads of 64 on an H100 best
+/// (bench/sweeps/flash_mma_h100.csv): the first of each shape reaches 95 to 96 % of the fastest, the first 8 98 to 100
+/// %. Those of plain FMAs and of splits are by hand, from times on an H100 (commits 6594641, 49cfdb9 and 5357c90; the
+/// sweeps were not kept).
 double FlashShape::estimateUs(const Region &region, const FlashProblem &p, const ir::Target &target) const {
   constexpr double exponentialsPerClock = 16, instructionsPerClock = 128; // An SM issues so many.
   const double sms = target.multiprocessors, clocksPerUs = target.f32FlopsPerUs / (2 * 128 * sms);
@@ -158,9 +160,10 @@ double FlashShape::estimateUs(const Region &region, const FlashProblem &p, const
   const double inOneUs = std::max(mathUs, fragmentUs), warpsOfSm = resident * static_cast<double>(warps);
   const double hidden = std::min(1.0, (warpsOfSm - 2) / 12); // This share of the shorter time is behind the longer.
   const double busy = std::min(1.0, warpsOfSm / 8);          // Two warps keep a quarter of an SM at work.
+  const double waits = 1 + 0.02 / static_cast<double>(stages - 1); // For copies, now and then.
   const double tileUs =
-      (std::max(inOneUs, vectorUs) + (1 - 0.75 * std::max(0.0, hidden)) * std::min(inOneUs, vectorUs)) / busy +
-      0.55 / resident; // Barriers, and what is waited for.
+      (std::max(inOneUs, vectorUs) + (1 - 0.4 * std::max(0.0, hidden)) * std::min(inOneUs, vectorUs)) / busy * waits +
+      0.25 / resident; // Barriers.
   // Keys and values of several tiles take so long to come, from memory where one block alone reads them, and stages - 1
   // tiles of a block are under way.
   const double loadUs = p.keys <= keys ? 0 : p.rows <= rows ? 1.4 : 0.8;
