@@ -17,11 +17,11 @@ namespace {
 constexpr size_t mostCandidates = 24;
 constexpr int64_t lineBytes = 64; ///< What a warp takes of a column at a time: sixteen bytes for each of four lanes.
 
-/// A thread holds a panel for each K block in flight, and for each eight rows the sums of all its panels. Of more of
-/// these ptxas spills some for sm_90a.
+/// A thread holds for each panel its K blocks in flight, and what eight more rows take. Of eight of these ptxas spills
+/// none for sm_90a, of more those of four panels and two K blocks for 16 rows (NVRTC 13.0).
 constexpr int64_t mostHeld = 8;
 bool holdsPanels(const MatmulProblem &problem, const TileConfig &config) {
-  return config["panels"] * problem.count() * std::max(config["unroll"], rowsOf(problem) / 8) <= mostHeld;
+  return config["panels"] * problem.count() * (config["unroll"] + rowsOf(problem) / 8 - 1) <= mostHeld;
 }
 
 /// A thread's registers as the estimate of an SM's blocks has them: for each panel, for each K block in flight, and for
