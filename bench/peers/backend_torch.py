@@ -68,7 +68,7 @@ def error(y, reference):
 
 
 def compiled(model, call, ways, row, reference, end):
-    """The ways as functions that run the model, by name; "+graph" runs one in a CUDA graph. A row gets what else is known."""
+    """The ways as functions that run the model, by name, "+graph" in a CUDA graph; a row gets what else is known."""
     runs = {}
     for way in ways:
         if time.time() > end:
@@ -174,7 +174,8 @@ def print_row(name, row):
 def main():
     ap = argparse.ArgumentParser(description=__doc__)
     ap.add_argument("--only", default="", help="parts of names, with commas between them")
-    ap.add_argument("--ways", default="eager,inductor,kfuse,reduce-overhead,max-autotune", help=f"of eager, {', '.join(WAYS)}")
+    ways = "eager,inductor,kfuse,reduce-overhead,max-autotune"
+    ap.add_argument("--ways", default=ways, help=f"of eager, {', '.join(WAYS)}")
     ap.add_argument("--layers", type=int, default=0, help="of an architecture, in place of all")
     ap.add_argument("--seconds", type=float, default=math.inf)
     ap.add_argument("--json", type=pathlib.Path)

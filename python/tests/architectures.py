@@ -80,7 +80,8 @@ def make(name, dtype=torch.float32):
 
 
 def inputs_as(dtype, inputs):
-    return {name: x.to(torch.get_default_device(), dtype if x.is_floating_point() else x.dtype) for name, x in inputs.items()}
+    device = torch.get_default_device()
+    return {name: x.to(device, dtype if x.is_floating_point() else x.dtype) for name, x in inputs.items()}
 
 
 def in_f64(name, model):

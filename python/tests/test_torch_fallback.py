@@ -111,9 +111,10 @@ class Fallbacks(unittest.TestCase):
 
 
 # What a user calls, what guards the others and says that something went wrong, and what torch calls of a parameter.
-GUARDS = {"backend", "report", "of", "begin", "clear", "__call__", "run_into", "_guarded", "_guarded_copies", "_fail"} | {
-    "warn", "debug", "whole", "_patches", "_read", "_set", "_count",
-}  # fmt: skip
+GUARDS = (
+    "backend report of begin clear __call__ run_into _guarded _guarded_copies _fail warn debug whole _patches "
+    "_read _set _count"
+).split()
 
 
 def functions_of_the_backend():
