@@ -1,10 +1,11 @@
-// What a kernel may have without asking for more at its launch.
+// What a kernel may have, and what it may have without asking for more at its launch.
 #pragma once
 
 #include <cstdint>
 
 namespace kfuse::codegen::cuda {
 
+constexpr std::int64_t mostRegisters = 255;          ///< A thread names so many.
 constexpr std::int64_t mostStaticShared = 48 * 1024; ///< Bytes of static shared memory.
 
 /// Whether so many tensor maps and addresses fit a kernel's parameters: 4096 bytes, before CUDA 12.1.

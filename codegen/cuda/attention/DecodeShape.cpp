@@ -35,13 +35,27 @@ double DecodeShape::perSm(int64_t bytes, const ir::Target &target) const {
                                                            target.registersPerSm / (registersOfThread * 32 * warps))));
 }
 
-/// Constants are fitted on an H200 to 100 configs each of one sequence with 8192 and 65536 keys, 24 each of 16 and 64
-/// sequences, and 47 of two Llama blocks (commit 1e45bee; the sweep was not kept).
+namespace {
+
+/// What the estimates know of an H200: fitted to 100 configs each of one sequence with 8192 and 65536 keys, 24 each of
+/// 16 and 64 sequences, and 47 of two Llama blocks (commit 1e45bee; the sweep was not kept).
+struct Coefficients {
+  double busShare = 0.92;                  ///< What all SMs reach of the memory's nominal rate.
+  double smShare = 2.3;                    ///< What one SM reaches, in its share of that rate.
+  double unevenShare = 0.26;               ///< What shows of the blocks that the busiest SM has more than the others.
+  double paddingShare = 0.11;              ///< What shows of keys past the end.
+  double deepBytes = 160e3;                ///< More on their way to an SM are in each other's way,
+  double deepShare = 0.075;                ///< by so much for each time as many.
+  double turnUs = 0.018;                   ///< 16 keys of each of four warps; eight hide it.
+  double clusterUs = 1.7;                  ///< Sums on their way to another block of the cluster.
+  double firstSumsUs = 1.3, sumsUs = 0.14; ///< The same through memory, and for each split.
+  double turnOfSumsUs = 0.28, atOnce = 8;  ///< From 16 splits on, for each eight.
+};
+constexpr Coefficients h200;
+
+} // namespace
+
 double DecodeShape::estimateUs(const Region &region, const DecodeProblem &p, const ir::Target &target) const {
-  constexpr double busShare = 0.92, smShare = 2.3; // Shares of the memory's rate, of all SMs and of what one reaches.
-  constexpr double unevenShare = 0.26, paddingShare = 0.11;
-  constexpr double deepBytes = 160e3, deepShare = 0.075; // More on their way to an SM are in each other's way.
-  constexpr double turnUs = 0.018;                       // 16 keys of each of four warps; eight hide it.
   const auto ofPair = static_cast<double>(splits), ofBlock = static_cast<double>(warps),
              ofTile = static_cast<double>(keys), allKeys = static_cast<double>(p.keys),
              sms = static_cast<double>(target.multiprocessors);
@@ -55,16 +69,17 @@ double DecodeShape::estimateUs(const Region &region, const DecodeProblem &p, con
   }
   const double turns = std::ceil(std::ceil(allKeys / ofTile / ofPair) / ofBlock); // Tiles of a warp.
 
-  const double bytes = region.bytesRead + region.bytesWritten, busUs = bytes / (busShare * target.memoryBytesPerUs),
-               smUs = bytes / (smShare * target.memoryBytesPerUs * std::min(blocks, sms) / sms);
+  const double bytes = region.bytesRead + region.bytesWritten,
+               busUs = bytes / (h200.busShare * target.memoryBytesPerUs),
+               smUs = bytes / (h200.smShare * target.memoryBytesPerUs * std::min(blocks, sms) / sms);
   const double uneven = parts * sms / std::max(blocks, sms), padding = turns * ofTile * ofPair * ofBlock / allKeys;
   const double deep = std::min(parts, atOnce) * ofBlock * std::min(static_cast<double>(stages), turns) * ofTile * 2 *
-                      static_cast<double>(p.keySize + p.valueSize) / deepBytes;
+                      static_cast<double>(p.keySize + p.valueSize) / h200.deepBytes;
   double us = std::sqrt(std::hypot(busUs * busUs, smUs * smUs)); // Where both are alike, 19 % more than either.
-  us *= (1 + unevenShare * (uneven - 1)) * (1 + paddingShare * (padding - 1));
-  us *= 1 + deepShare * std::max(0.0, deep - 1);
+  us *= (1 + h200.unevenShare * (uneven - 1)) * (1 + h200.paddingShare * (padding - 1));
+  us *= 1 + h200.deepShare * std::max(0.0, deep - 1);
   if (warps < 8)
-    us += turnUs * turns * ofTile / 16;
+    us += h200.turnUs * turns * ofTile / 16;
   return target.launchUs + us + combineUs();
 }
 
@@ -74,12 +89,13 @@ double DecodeShape::combineUs() const {
   if (splits == 1)
     return 0;
   if (isCluster())
-    return 1.7;
-  return 1.3 + 0.14 * ofPair + 0.28 * std::max(0.0, ofPair / 8 - 2);
+    return h200.clusterUs;
+  return h200.firstSumsUs + h200.sumsUs * ofPair + h200.turnOfSumsUs * std::max(0.0, ofPair / h200.atOnce - 2);
 }
 
 /// Where queries or new rows are computed, too, or tiles loaded ahead of the wait. Behind the kernel ahead more of the
-/// tiles are there at once: all SMs are to be busy and as much on its way as there is room for. In a Llama block of
+/// tiles are there at once: all SMs are to be busy and as much on its way as there is room for. The shares of what is
+/// uneven and of padding are by hand. In a Llama block of
 /// 4096 keys 12 splits in three stages of four warps take 6.4 us, and its run 122.9; 16 in two stages of eight take 7.1
 /// and 124.5, 24 splits 9.1 and more. The first eight hold both of the former; estimateUs() begins with 8 (7.4 us).
 double DecodeShape::estimateExtendedUs(const Region &region, const DecodeProblem &p, const ir::Target &target) const {

@@ -1,5 +1,6 @@
 #include "codegen/cuda/attention/FlashShape.h"
 
+#include "codegen/KernelLimits.h"
 #include "codegen/cuda/text/Kernel.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -10,7 +11,12 @@
 namespace kfuse::codegen::cuda {
 namespace {
 
-constexpr int64_t mostRegisters = 255;
+/// Registers of a thread beside those that are counted (heldRegisters): rows' maxima and sums, addresses, counters,
+/// operands. Where scores are computed of more than a product, they take more, which nobody counts: the search refuses
+/// what spills. Of 131 configs near these limits, of heads of 64, 128 and 256 for sm_80, sm_90a and sm_100a (c57e702a),
+/// NVRTC 13.0 spilled none of 30 causal ones that keep them and 11 of 46 with masks; of the 55 others 28.
+constexpr int64_t besideOfMma = 54, besideOfWgmma = 32;
+constexpr int64_t besideQuery = 77; ///< The same where a warp's queries stay in registers.
 
 /// Elements of a head as mma takes them, and the bytes of such a row in shared memory (PaddedTile).
 int64_t paddedSize(int64_t size) { return static_cast<int64_t>(llvm::alignTo(size, 16)); }
@@ -18,6 +24,36 @@ int64_t rowBytes(int64_t size) { return (paddedSize(size) / 8 | 1) * 16; }
 /// Elements of a row of keys or values in f32 (FlashScalar).
 int64_t keyStride(const FlashProblem &p) { return static_cast<int64_t>(llvm::alignTo(p.keySize, 4)) + 4; }
 int64_t valueStride(const FlashProblem &p) { return static_cast<int64_t>(llvm::alignTo(p.valueSize, 8)) + 4; }
+
+/// What the estimates know of an H100. The constants of mma.sync's kernels order 360 configs of heads of 64 best
+/// (bench/sweeps/flash_mma_h100.csv): the first of each shape reaches 95 to 96 % of the fastest, the first 8 98 % and
+/// more. Those of plain FMAs, of splits and of all kernels are by hand (commits 6594641, 49cfdb9 and 5357c90; the sweeps
+/// were not kept). Those of wgmma are WgmmaTerms, but for its shares.
+struct Coefficients {
+  double exponentials = 16, instructions = 128; ///< That an SM issues in a clock.
+  // mma.sync.
+  double behind = 0.4, warpsBehind = 12;  ///< So much of the shorter of products and weights is behind the longer one,
+                                          ///< with two warps of an SM and so many more.
+  double warpsBusy = 8;                   ///< Two warps keep a quarter of an SM at work.
+  double barriersUs = 0.25;               ///< A tile's.
+  double waitShare = 0.02;                ///< Copies are waited for now and then, less with more stages.
+  double loadUs = 0.8, loadAloneUs = 1.4; ///< Several tiles arrive; from memory, where one block alone reads them.
+  double startUs = 1.5;                   ///< A block's first tiles and its results.
+  double arrivalUs = 2, l2BytesPerUs = 3e6; ///< What splits leave in the last-level cache.
+  // Plain FMAs.
+  double fmaShare = 0.5;  ///< Shared memory gives 16 bytes for 8 to 16 products.
+  double fmaLoadUs = 1.2; ///< Nothing is loaded beside products but by other blocks.
+  double copied = 8;      ///< Instructions of an element: addresses, a load, a store.
+  // wgmma.
+  double wgmmaShare = 0.8,
+         sharedShare = 0.74; ///< What is reached of the nominal rates of products and of shared memory.
+  // All.
+  double queryLoadUs = 0.9;    ///< A round of loads of queries that are computed.
+  double l2BytesPerClock = 20; ///< That an SM gets: 16 and 32 rows at a time wait for them.
+  double memoryShare = 0.85;   ///< What is reached of the nominal HBM bandwidth.
+  double memoryBeside = 0.1;   ///< What shows of the shorter of memory and work.
+};
+constexpr Coefficients h100;
 
 /// Share of the nominal rate that mma.sync reaches: Hopper and datacenter Blackwell keep the rest for instructions of
 /// their own.
@@ -42,38 +78,30 @@ int64_t FlashShape::sharedBytes(const FlashProblem &p) const {
   return batches > 1 ? 2 * bytes : bytes; // Those of the next one come meanwhile.
 }
 
-/// The budgets of registers here decide what fusion forms, before a search can reject what spills. They are what
-/// NVRTC 13.0 reports of the kernels in tests/golden/CompileTest.cpp ("attention of many rows in heads of every size"),
-/// which fails where one spills: of mma.sync kernels since 6594641, of masks' scores since 5be5ab0, of wgmma since
-/// b08b803.
-///
-/// Accumulators of values and scores, of which some are there twice while weights are made of them, and the rest.
-int64_t FlashShape::registersWithoutQuery(const FlashProblem &p) const {
-  const int64_t fragments = rows / warps / 16, ofTile = paddedSize(p.valueSize) / 2 + keys * 9 / 16;
-  if (batches > 1)
-    return fragments * (ofTile + keys / 2 * p.heldMaskBytes() / 4) + 34;
-  const int64_t ofScore = p.scale ? 0 : 20; // What scores are computed of: masks.
-  return fragments * (ofTile + ofScore) + 54;
+/// Accumulators of values and scores, what of these becomes the next product's operand, and what a thread keeps from
+/// tile to tile beside them.
+int64_t FlashShape::heldWithoutQuery(const FlashProblem &p) const {
+  if (isWgmma) // The weights of the tile before wait while the next scores are multiplied.
+    return p.valueSize / 2 + keys / 2 + keys / 4;
+  const int64_t fragments = rows / warps / 16;
+  if (isScalar) // And 8 of the queries at a time.
+    return fragments * (valueStride(p) / 2 + keys / 2 + 8);
+  const int64_t ofMask = batches > 1 ? keys / 2 * p.heldMaskBytes() / 4 : 0;
+  return fragments * (paddedSize(p.valueSize) / 2 + keys / 2 + keys / 16 + ofMask);
+}
+
+int64_t FlashShape::queryRegisters(const FlashProblem &p) const {
+  return rows / warps / 16 * paddedSize(p.keySize) / 4;
 }
 
 bool FlashShape::holdsQuery(const FlashProblem &p) const {
   if (isWgmma || isScalar || batches > 1) // A single tile of keys reads them once.
     return false;
-  constexpr int64_t most = 232; // With more the compiler runs out of them.
-  return registersWithoutQuery(p) + rows / warps / 16 * paddedSize(p.keySize) / 4 <= most;
+  return heldWithoutQuery(p) + queryRegisters(p) + besideQuery <= mostRegisters;
 }
 
-int64_t FlashShape::registers(const FlashProblem &p) const {
-  if (isWgmma) { // With the weights of the tile before, the rest, and what scores are computed of.
-    const int64_t rest = (resident > 1 ? 36 : 32) + (p.bounds.areOfRow() ? 8 : 0);
-    return p.valueSize / 2 + keys / 2 + keys / 4 + rest + (p.scale ? 0 : 40);
-  }
-  if (isScalar) // Sums, scores, and 8 of the queries and 4 of a key at a time.
-    return rows / warps / 16 * (valueStride(p) / 2 + keys / 2 + 8) + 64;
-  const int64_t ofSplits = splits > 1 ? 8 : 0; // Where a block's tiles end, and those of all.
-  const int64_t ofRing = stages > 2 ? 2 : 0;   // Which slot comes next: of two it is the other one.
-  return registersWithoutQuery(p) + ofSplits + ofRing +
-         (holdsQuery(p) ? rows / warps / 16 * paddedSize(p.keySize) / 4 : 0);
+int64_t FlashShape::heldRegisters(const FlashProblem &p) const {
+  return heldWithoutQuery(p) + (holdsQuery(p) ? queryRegisters(p) : 0);
 }
 
 int64_t FlashShape::queryOperandBytes() const { return !isWgmma || resident > 1 ? 128 : warps == 8 ? 512 : 256; }
@@ -82,22 +110,16 @@ int64_t FlashShape::blocksPerSm(const FlashProblem &p, const ir::Target &target)
   const int64_t byShared = (target.sharedBytesPerBlock + 1024) / (sharedBytes(p) + 1024);
   if (isWgmma) // setmaxnreg deals out all registers that its threads have at the start.
     return std::min(byShared, resident);
-  const auto ofThread = static_cast<int64_t>(llvm::alignTo(std::clamp<int64_t>(registers(p), 1, mostRegisters), 8));
+  const auto ofThread = static_cast<int64_t>(llvm::alignTo(std::min(heldRegisters(p) + besideOfMma, mostRegisters), 8));
   const int64_t most = std::min<int64_t>(target.threadsPerSm, target.registersPerSm / ofThread);
   return std::min(byShared, most / threads());
 }
 
 bool FlashShape::fits(const FlashProblem &p, const ir::Target &target) const {
-  // NVRTC 13.0 spills a few bytes of two times 16 rows and 64 keys of heads of 128, which take 254, for GPUs before
-  // sm_90a, and for sm_100a and sm_120a (3e1195e) of one such that holds queries, which takes 186.
-  const int64_t ofMma = target.capability < 90                ? 250
-                        : target.capability < 100             ? mostRegisters
-                        : p.valueSize >= 128 && holdsQuery(p) ? 176
-                                                              : 248;
-  // On wgmma setmaxnreg leaves each consumer so many.
-  const int64_t most = !isWgmma ? ofMma : resident > 1 ? 104 : warps == 8 ? 240 : 160;
-  return registers(p) <= most && sharedBytes(p) <= target.sharedBytesPerBlock &&
-         blocksPerSm(p, target) >= (isWgmma ? resident : 1);
+  // setmaxnreg leaves each consumer of wgmma so many.
+  const int64_t most = !isWgmma ? mostRegisters : resident > 1 ? 104 : warps == 8 ? 240 : 160;
+  return heldRegisters(p) + (isWgmma ? besideOfWgmma : besideOfMma) <= most &&
+         sharedBytes(p) <= target.sharedBytesPerBlock && blocksPerSm(p, target) >= (isWgmma ? resident : 1);
 }
 
 int64_t FlashShape::blocks(const FlashProblem &p) const { return p.batches() * ceilDiv(p.rows, rows); }
@@ -129,12 +151,8 @@ int64_t FlashShape::together(const FlashProblem &p, const ir::Target &target) co
 }
 
 /// A tile's products and what becomes of its scores, partly at the same time where an SM has several blocks, or several
-/// warps of one. The constants of mma.sync's kernels order 360 configs of heads of 64 on an H100 best
-/// (bench/sweeps/flash_mma_h100.csv): the first of each shape reaches 95 to 96 % of the fastest, the first 8 98 to 100
-/// %. Those of plain FMAs and of splits are by hand, from times on an H100 (commits 6594641, 49cfdb9 and 5357c90; the
-/// sweeps were not kept).
+/// warps of one.
 double FlashShape::estimateUs(const Region &region, const FlashProblem &p, const ir::Target &target) const {
-  constexpr double exponentialsPerClock = 16, instructionsPerClock = 128; // An SM issues so many.
   const double sms = target.multiprocessors, clocksPerUs = target.f32FlopsPerUs / (2 * 128 * sms);
   const double pairs = static_cast<double>(rows * keys); // A row and a key of one tile each.
   // Fragments of keys and values are read from shared memory, 128 bytes a clock, once for each warp.
@@ -147,26 +165,25 @@ double FlashShape::estimateUs(const Region &region, const FlashProblem &p, const
   const double rescaled = static_cast<double>(p.valueSize) / static_cast<double>(keys);
   const double copies = static_cast<double>(keys) * elements / 8 * 6; // Instructions.
   auto weightsUs = [&](double instructions) {
-    return pairs * (1 / exponentialsPerClock + (instructions + ofScore + rescaled) / instructionsPerClock) /
-           clocksPerUs;
+    return pairs * (1 / h100.exponentials + (instructions + ofScore + rescaled) / h100.instructions) / clocksPerUs;
   };
   if (isWgmma)
     return estimateWgmmaUs(region, p, target, weightsUs(3));
-  const double vectorUs = weightsUs(5) + copies / instructionsPerClock / clocksPerUs;
+  const double vectorUs = weightsUs(5) + copies / h100.instructions / clocksPerUs;
   if (isScalar)
     return estimateScalarUs(region, p, target, vectorUs);
   const double resident =
       static_cast<double>(std::min(blocksPerSm(p, target), ceilDiv(blocks(p) * splits, target.multiprocessors)));
   const double inOneUs = std::max(mathUs, fragmentUs), warpsOfSm = resident * static_cast<double>(warps);
-  const double hidden = std::min(1.0, (warpsOfSm - 2) / 12); // This share of the shorter time is behind the longer.
-  const double busy = std::min(1.0, warpsOfSm / 8);          // Two warps keep a quarter of an SM at work.
-  const double waits = 1 + 0.02 / static_cast<double>(stages - 1); // For copies, now and then.
+  const double hidden = std::min(1.0, (warpsOfSm - 2) / h100.warpsBehind);
+  const double busy = std::min(1.0, warpsOfSm / h100.warpsBusy);
+  const double waits = 1 + h100.waitShare / static_cast<double>(stages - 1);
   const double tileUs =
-      (std::max(inOneUs, vectorUs) + (1 - 0.4 * std::max(0.0, hidden)) * std::min(inOneUs, vectorUs)) / busy * waits +
-      0.25 / resident; // Barriers.
-  // Keys and values of several tiles take so long to come, from memory where one block alone reads them, and stages - 1
-  // tiles of a block are under way.
-  const double loadUs = p.keys <= keys ? 0 : p.rows <= rows ? 1.4 : 0.8;
+      (std::max(inOneUs, vectorUs) + (1 - h100.behind * std::max(0.0, hidden)) * std::min(inOneUs, vectorUs)) / busy *
+          waits +
+      h100.barriersUs / resident;
+  // stages - 1 tiles of a block are under way.
+  const double loadUs = p.keys <= keys ? 0 : p.rows <= rows ? h100.loadAloneUs : h100.loadUs;
   const double loadsUs = 2 * loadUs / (static_cast<double>(stages - 1) * resident);
   return totalUs(region, p, target, std::max(tileUs, loadsUs), resident, startsUs(p, target, resident)) +
          gatherUs(p, target);
@@ -176,11 +193,10 @@ double FlashShape::estimateUs(const Region &region, const FlashProblem &p, const
 double FlashShape::gatherUs(const FlashProblem &p, const ir::Target &target) const {
   if (splits == 1)
     return 0;
-  constexpr double arrivalUs = 2, l2BytesPerUs = 3e6;
   const auto bytes = static_cast<double>(partialBytes(p) * splits);
   const double waves = std::ceil(static_cast<double>(blocks(p)) / target.multiprocessors);
-  return arrivalUs + 2 * bytes * static_cast<double>(blocks(p)) / l2BytesPerUs +
-         waves * bytes / (l2BytesPerUs / target.multiprocessors * 2);
+  return h100.arrivalUs + 2 * bytes * static_cast<double>(blocks(p)) / h100.l2BytesPerUs +
+         waves * bytes / (h100.l2BytesPerUs / target.multiprocessors * 2);
 }
 
 /// Terms of a wgmma kernel's time that are the same for all shapes. Fitted to 264 configs of nine shapes of heads of
@@ -207,26 +223,24 @@ FlashShape::WgmmaTerms FlashShape::wgmmaTerms() const {
 double FlashShape::queryUs(const FlashProblem &p, const ir::Target &target) const {
   if (!p.computesQuery)
     return 0;
-  constexpr double loadUs = 0.9, instructionsPerClock = 128;
   const double clocksPerUs = target.f32FlopsPerUs / (2 * 128 * static_cast<double>(target.multiprocessors));
   const auto lanes = static_cast<int64_t>(llvm::PowerOf2Ceil(paddedSize(p.keySize) / 8));
   const auto rounds =
       static_cast<double>(ceilDiv(rows / warps * lanes / 32, std::max<int64_t>(queryOperandBytes() / p.queryBytes, 1)));
   const double instructions = instructionsOf(p.scores, p.query, [](ir::Scalar) { return false; });
-  return rounds * loadUs / static_cast<double>(resident) +
-         static_cast<double>(rows * paddedSize(p.keySize)) * instructions / instructionsPerClock / clocksPerUs;
+  return rounds * h100.queryLoadUs / static_cast<double>(resident) +
+         static_cast<double>(rows * paddedSize(p.keySize)) * instructions / h100.instructions / clocksPerUs;
 }
 
 /// A warpgroup's products run beside the weights of its own and of others.
 double FlashShape::estimateWgmmaUs(const Region &region, const FlashProblem &p, const ir::Target &target,
                                    double weightsUs) const {
-  constexpr double mathShare = 0.8, sharedShare = 0.74;
   const double sms = target.multiprocessors, clocksPerUs = target.f32FlopsPerUs / (2 * 128 * sms);
   const auto pairs = static_cast<double>(rows * keys), keySize = static_cast<double>(paddedSize(p.keySize));
-  auto multiplyUs = [&](double size) { return 2 * pairs * size / (target.halfFlopsPerUs / sms * mathShare); };
+  auto multiplyUs = [&](double size) { return 2 * pairs * size / (target.halfFlopsPerUs / sms * h100.wgmmaShare); };
   // Each product of 16 elements reads 64 rows of queries, and the keys, from shared memory: 128 bytes a clock.
   const double readUs = static_cast<double>(rows) / 64 * (64 + static_cast<double>(keys)) * 2 * keySize / 128 /
-                        (clocksPerUs * sharedShare);
+                        (clocksPerUs * h100.sharedShare);
   const double mathUs = std::max(multiplyUs(keySize), readUs) + multiplyUs(static_cast<double>(p.valueSize));
   WgmmaTerms terms = wgmmaTerms();
   terms.startUs += queryUs(p, target);
@@ -239,36 +253,32 @@ double FlashShape::estimateWgmmaUs(const Region &region, const FlashProblem &p, 
 /// Products and weights take the same instructions' slots, and nothing is loaded beside them but by other blocks.
 double FlashShape::estimateScalarUs(const Region &region, const FlashProblem &p, const ir::Target &target,
                                     double vectorUs) const {
-  constexpr double mathShare = 0.5, loadUs = 1.2; // Shared memory gives 16 bytes for 8 to 16 products.
   const auto pairs = static_cast<double>(rows * keys), elements = static_cast<double>(keyStride(p) + valueStride(p));
   const double sms = target.multiprocessors, issuedUs = sms / (target.f32FlopsPerUs / 2); // One instruction a lane.
   const auto resident =
       static_cast<double>(std::min(blocksPerSm(p, target), ceilDiv(blocks(p), target.multiprocessors)));
-  const double mathUs = pairs * elements * issuedUs / mathShare,
-               copyUs = 8 * static_cast<double>(keys) * elements * issuedUs; // Addresses, a load, a store.
-  const double warpsOfSm = resident * static_cast<double>(warps), busy = std::min(1.0, warpsOfSm / 8);
-  return totalUs(region, p, target, (mathUs + vectorUs + copyUs) / busy + loadUs / resident, resident,
+  const double mathUs = pairs * elements * issuedUs / h100.fmaShare,
+               copyUs = h100.copied * static_cast<double>(keys) * elements * issuedUs;
+  const double warpsOfSm = resident * static_cast<double>(warps), busy = std::min(1.0, warpsOfSm / h100.warpsBusy);
+  return totalUs(region, p, target, (mathUs + vectorUs + copyUs) / busy + h100.fmaLoadUs / resident, resident,
                  startsUs(p, target, resident));
 }
 
 /// What blocks take for their first tiles and their results, `resident` blocks at a time.
 double FlashShape::startsUs(const FlashProblem &p, const ir::Target &target, double resident) const {
-  constexpr double startUs = 1.5;
   const auto started = static_cast<double>((batches > 1 ? gridBlocks(p) : blocks(p)) * splits);
-  return std::ceil(std::ceil(started / target.multiprocessors) / resident) * (startUs + queryUs(p, target));
+  return std::ceil(std::ceil(started / target.multiprocessors) / resident) * (h100.startUs + queryUs(p, target));
 }
 
 /// Modelled microseconds of blocks whose tiles take an SM so long, `resident` of them on it at once.
 double FlashShape::totalUs(const Region &region, const FlashProblem &p, const ir::Target &target, double tileUs,
                            double resident, double startsUs) const {
-  // Keys and values come from L2, of which an SM of an H100 gets 20 bytes a clock: 16 and 32 rows at a time wait for
-  // it.
-  constexpr double l2BytesPerClock = 20;
+  // Keys and values come from L2.
   const double sms = target.multiprocessors, clocksPerUs = target.f32FlopsPerUs / (2 * 128 * sms),
                bytes =
                    static_cast<double>(keys * (p.keySize + p.valueSize)) * static_cast<double>(byteWidth(p.type())) +
                    static_cast<double>(rows * keys * p.maskBytes()) / static_cast<double>(sharers);
-  tileUs = std::max(tileUs, bytes / (l2BytesPerClock * clocksPerUs));
+  tileUs = std::max(tileUs, bytes / (h100.l2BytesPerClock * clocksPerUs));
   double tiles = 0, longest = 0;
   for (int64_t row = 0; row < p.rows; row += rows) {
     const auto ofBlock = static_cast<double>(ceilDiv(tilesOf(p, row), splits));
@@ -280,8 +290,8 @@ double FlashShape::totalUs(const Region &region, const FlashProblem &p, const ir
   // Blocks of one length come in waves; of others the short ones fill up.
   const double perSm = !p.bounds.areAll() ? std::max(tiles / sms, longest * std::min(ofSm, resident)) : ofSm * longest;
   const double us = perSm * tileUs + startsUs,
-               memoryUs = (region.bytesRead + region.bytesWritten) / (0.85 * target.memoryBytesPerUs);
-  return target.launchUs + std::max(us, memoryUs) + 0.1 * std::min(us, memoryUs); // Mostly at the same time.
+               memoryUs = (region.bytesRead + region.bytesWritten) / (h100.memoryShare * target.memoryBytesPerUs);
+  return target.launchUs + std::max(us, memoryUs) + h100.memoryBeside * std::min(us, memoryUs);
 }
 
 } // namespace kfuse::codegen::cuda

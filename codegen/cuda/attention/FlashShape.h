@@ -30,7 +30,8 @@ struct FlashShape {
   int64_t sharedBytes(const FlashProblem &p) const;
   /// Whether a warp has registers for its queries; else it reads them from shared memory for each tile.
   bool holdsQuery(const FlashProblem &p) const;
-  int64_t registers(const FlashProblem &p) const;
+  /// Registers of a thread that hold accumulators and queries: what a config needs whatever the compiler makes of it.
+  int64_t heldRegisters(const FlashProblem &p) const;
   /// What a thread loads at a time, into registers, where it computes queries: nothing else is in them yet.
   int64_t queryOperandBytes() const;
   int64_t blocksPerSm(const FlashProblem &p, const ir::Target &target) const;
@@ -54,7 +55,8 @@ struct FlashShape {
 private:
   struct WgmmaTerms;
   WgmmaTerms wgmmaTerms() const;
-  int64_t registersWithoutQuery(const FlashProblem &p) const;
+  int64_t heldWithoutQuery(const FlashProblem &p) const;
+  int64_t queryRegisters(const FlashProblem &p) const;
   double estimateWgmmaUs(const Region &region, const FlashProblem &p, const ir::Target &target, double weightsUs) const;
   double estimateScalarUs(const Region &region, const FlashProblem &p, const ir::Target &target, double vectorUs) const;
   double gatherUs(const FlashProblem &p, const ir::Target &target) const;

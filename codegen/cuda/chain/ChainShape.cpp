@@ -10,9 +10,9 @@ namespace kfuse::codegen::cuda {
 
 static constexpr int64_t lineBytes = 128;
 
-/// A chain that spills must not be formed: fusion asks before any search can reject it. So a thread's share of an SM's
-/// registers has to hold its accumulators and what the loads ahead and the epilogue take. With 72 some of the chains in
-/// tests/golden/CompileTest.cpp spilled under NVRTC 13.0, with 80 none does (f2c42a8).
+/// An SM's registers have to hold the accumulators of a block's threads and, for each thread, 80 more: what is loaded
+/// ahead for the epilogue, addresses, barriers. What of that spills, the search refuses; but fusion forms a chain by
+/// the estimate of its best config, which no config that spills would keep.
 bool ChainShape::fitsRegisters(const ir::Target &target) const {
   constexpr int64_t besideAccumulators = 80;
   const uint64_t ofThread = llvm::alignTo(columns / 2 + besideAccumulators, 8);
@@ -40,31 +40,46 @@ int64_t ChainShape::turns(const ChainProblem &chain, const ir::Target &target) c
   return ceilDiv(blocks(chain), clustersAtOnce(clusterColumns, target) * clusterColumns);
 }
 
+namespace {
+
+/// What the estimate knows of Hopper: fitted to 20 layers of 256 x 1024 x 1024 and to five such, on an H200 (commits
+/// bae8f4c and d691234; the sweep was not kept), and with norms on an H100: 21 configs take 0.68 to 1.1 times as long
+/// as estimated, the first one 0.86 (docs/experiments.md).
+struct Coefficients {
+  double startUs = 2;        ///< A chain's start.
+  double exchangeUs = 1.15;  ///< A result on its way to the blocks of its cluster,
+  double elementUs = 0.025;  ///< and for each element of a thread.
+  double reductionUs = 0.6;  ///< A total to them and theirs here.
+  double mathShare = 0.736;  ///< What is reached of the nominal rate.
+  double kBlockUs = 0.155;   ///< A warpgroup's products of a K block,
+  double columnUs = 0.0004;  ///< and for each column.
+  double memoryShare = 0.89; ///< What is reached of the nominal HBM bandwidth.
+};
+constexpr Coefficients hopper;
+
+} // namespace
+
 /// The sum over the layers of the time of the tile that a block computes, by what shared memory, the tensor cores or a
-/// warpgroup's own products take, and the time until their results are in the next layer's shared memory. Constants fit
-/// 20 layers of 256 x 1024 x 1024 and of five such, on an H200 (commits bae8f4c and d691234; the sweep was not kept),
-/// and with norms on an H100: 21 configs take 0.68 to 1.1 times as long as estimated, the first one 0.86
-/// (docs/experiments.md).
+/// warpgroup's own products take, and the time until their results are in the next layer's shared memory.
 double ChainShape::estimateUs(const ChainProblem &chain, const ir::Target &target) const {
   const auto height = static_cast<double>(rows), width = static_cast<double>(columns);
   const double ofThread = height * width / static_cast<double>(warps() * 32);
-  const double exchangeUs = 1.15 + 0.025 * ofThread; // A result to the blocks of its cluster.
-  constexpr double reductionUs = 0.6;                // A total to them and theirs here.
+  const double exchangeUs = hopper.exchangeUs + hopper.elementUs * ofThread;
   const auto waves = static_cast<double>(turns(chain, target));
-  const double rate = target.halfFlopsPerUs * 0.736 / target.multiprocessors;
+  const double rate = target.halfFlopsPerUs * hopper.mathShare / target.multiprocessors;
   // 128 bytes in a clock, in which an SM has 256 operations of f32. TMA writes what wgmma reads: the rows' part once,
   // the columns' once for each 64 rows.
   const double sharedRate = target.f32FlopsPerUs / 2 / target.multiprocessors;
   const double sharedBytes = lineBytes * (height + width + height / 64 * (64 + width));
-  double us = target.launchUs + 2;
+  double us = target.launchUs + hopper.startUs;
   for (const Layer &layer : chain.layers) {
     const auto lines = static_cast<double>(ceilDiv(layer.product.K, 64));
-    const double ownUs = lines * (0.155 + 0.0004 * width) / static_cast<double>(groupsK);
+    const double ownUs = lines * (hopper.kBlockUs + hopper.columnUs * width) / static_cast<double>(groupsK);
     const double mathUs = 2 * height * width * lines * 64 / rate, sharedUs = lines * sharedBytes / sharedRate;
-    us += waves *
-          (std::max({ownUs, mathUs, sharedUs}) + exchangeUs + reductionUs * static_cast<double>(layer.reductions));
+    us += waves * (std::max({ownUs, mathUs, sharedUs}) + exchangeUs +
+                   hopper.reductionUs * static_cast<double>(layer.reductions));
   }
-  return std::max(us, target.launchUs + chain.memoryBytes / (0.89 * target.memoryBytesPerUs));
+  return std::max(us, target.launchUs + chain.memoryBytes / (hopper.memoryShare * target.memoryBytesPerUs));
 }
 
 } // namespace kfuse::codegen::cuda

@@ -21,7 +21,7 @@ struct ChainShape {
 
   std::int64_t threads() const { return warps() * 32 + 64; }
   std::int64_t warps() const { return rows / chainPanelRows * groupsK * 4; }
-  /// Whether accumulators and what else a thread holds fit registers, which four warps are given together, in eights.
+  /// Whether accumulators and a reserve fit registers, which four warps are given together, in eights.
   bool fitsRegisters(const ir::Target &target) const;
 
   std::int64_t stageBytes() const;

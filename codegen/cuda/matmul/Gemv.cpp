@@ -1,4 +1,5 @@
 // cuda.gemv: products of a few rows, whose weights stream once through registers.
+#include "codegen/KernelLimits.h"
 #include "codegen/cuda/matmul/ComputedRows.h"
 #include "codegen/cuda/matmul/Streamed.h"
 #include "codegen/cuda/matmul/Templates.h"
@@ -138,7 +139,7 @@ std::vector<EstimatedConfig> GemvTemplate::space(const Region &region, const Mat
         for (int64_t unroll : {1, 2, 4, 8}) {
           TileConfig config{{"warps", warps}, {"outputs", outputs}, {"split", split}, {"unroll", unroll}};
           if (split <= warps && outputs * problem.count() * unroll <= (warps == 16 ? 8 : 16) &&
-              registersOf(problem, config) <= 200 && outputs < 2 * problem.N &&
+              registersOf(problem, config) <= mostRegisters && outputs < 2 * problem.N &&
               blocksPerSm(problem, config, target) >= 1)
             ranked.emplace_back(estimate(region, problem, config, target), config);
         }

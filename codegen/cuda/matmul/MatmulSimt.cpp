@@ -175,7 +175,7 @@ std::vector<EstimatedConfig> MatmulSimtTemplate::space(const Region &region, con
                           {"thread_n", tile.threadN},
                           {"split_k", splits},
                           {"swizzle", swizzle}};
-        if (!isIdleSplit && !sameSwizzle && registersOf(config) <= 216 && blocksPerSm(config, target) >= 1)
+        if (!isIdleSplit && !sameSwizzle && blocksPerSm(config, target) >= 1)
           ranked.emplace_back(estimate(region, problem, config, target), config);
       }
   }

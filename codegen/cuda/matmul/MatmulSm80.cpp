@@ -1,6 +1,7 @@
 // cuda.matmul_sm80: matrix products on tensor cores through mma.sync and cp.async. Operands have 16 bits; those
 // of 8 become f16, which holds their every value, on their way to shared memory, and weights of few bits the left
 // operand's type; those of 32 are cut (tf32).
+#include "codegen/KernelLimits.h"
 #include "codegen/cuda/matmul/LowBitSide.h"
 #include "codegen/cuda/matmul/MatmulCost.h"
 #include "codegen/cuda/matmul/MatmulPrinter.h"
@@ -64,7 +65,7 @@ int64_t askedBytes(const MatmulProblem &problem, const TileConfig &config, const
 }
 
 bool fits(const MatmulProblem &problem, const TileConfig &config, const ir::Target &target) {
-  return sharedBytes(problem, config) <= target.sharedBytesPerBlock && registersOf(problem, config) <= 255 &&
+  return sharedBytes(problem, config) <= target.sharedBytesPerBlock && registersOf(problem, config) <= mostRegisters &&
          blocksPerSm(problem, config, target) >= 1;
 }
 

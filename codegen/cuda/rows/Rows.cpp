@@ -287,14 +287,27 @@ std::vector<RowStorage> storagesFor(const RowWork &work) {
   return {RowStorage::Registers, RowStorage::Shared, RowStorage::Reload};
 }
 
+/// What the estimate knows, beside streamingGridUs(), with which these were fitted to kernels of an H200 (commit
+/// a15c9e7) where nothing else is said. The sweeps were not kept.
+struct Coefficients {
+  // Instructions of a thread.
+  double perChunk = 1, perAccess = 2, fromShared = 12; ///< Beside those of the elements, for each pass over a chunk.
+  double unalignedAccess = 2, line = 4; ///< By the order of 48 configs of layer_norm of 49 and 197 columns (10ddded).
+  double ofTile = 60, ofPiece = 4, ofRow = 20, ofElement = 1, ofElementAgain = 4,
+         ofConflict = 1; ///< Rows in tiles; fitted to 54 cases of 33 to 300 columns on an H100 (10ddded).
+  // What a row waits for.
+  double shuffleUs = 0.02, barrierUs = 0.05, warpUs = 0.03, clusterUs = 0.5; ///< Each stage of reductions.
+  double batchUs = 0.36, rereadUs = 1; ///< Further chunks in flight; each pass that reads them again.
+  double turnUs = 0.6;                 ///< A streamed row after the one before.
+};
+constexpr Coefficients h200;
+
 /// What the accesses of a chunk to rows that begin anywhere take beyond one instruction each: so many more of fewer
 /// elements, and the lines of 128 bytes that a warp touches with one, which L1 looks up one after the other, beyond
-/// those that it would with its lanes side by side. Set by the order of 48 configs of layer_norm of 49 and 197 columns
-/// (commit 10ddded; the sweep was not kept).
+/// those that it would with its lanes side by side.
 double unalignedInstructions(const LinearGraph &graph, const RowPasses &passes, const RowWork &work,
                              const TileConfig &config) {
   constexpr int64_t warp = 32, lineBytes = 128, leastBytes = 8; // Rows that vectors of these divide are aligned.
-  constexpr double perAccess = 2, perLine = 4;
   const int64_t columns = graph.extents().back(), vector = config["vector"], threads = config["threads"];
   const ChunkPrinter chunk(graph, graph.graph.domain.reductionDim, vector);
   double instructions = 0;
@@ -306,7 +319,8 @@ double unalignedInstructions(const LinearGraph &graph, const RowPasses &passes, 
     for (int64_t lane = 0; lane < warp; ++lane)
       lines.insert((lane / threads * columns + lane % threads * vector) * bytes / lineBytes);
     const auto further = static_cast<double>(lines.size() - ceilDiv(warp * alignment * bytes, lineBytes));
-    instructions += static_cast<double>(vector / alignment) * (perAccess + perLine * further) - perAccess;
+    instructions +=
+        static_cast<double>(vector / alignment) * (h200.unalignedAccess + h200.line * further) - h200.unalignedAccess;
   };
   auto addLoads = [&](const std::vector<Scalar> &loads) {
     for (Scalar load : loads)
@@ -320,50 +334,45 @@ double unalignedInstructions(const LinearGraph &graph, const RowPasses &passes, 
   return instructions;
 }
 
-/// Instructions of a thread for its part of a row; fitted with streamingGridUs(), those of tiles to 54 cases of 33 to
-/// 300 columns on an H100 (commit 10ddded; the sweep was not kept).
+/// Instructions of a thread for its part of a row.
 double instructionsPerThread(const LinearGraph &graph, const RowPasses &passes, const RowWork &work,
                              const TileConfig &config) {
-  constexpr double perChunk = 1, perAccess = 2, fromShared = 12; // Instructions beside those of the elements.
   RowStorage storage = storageOf(config);
   const RowLoads &loads = work.loadsOf(config);
   double accesses = static_cast<double>(loads.kept.size() + passes.elementOutputs.size());
   for (const std::vector<Scalar> &own : loads.own)
     accesses += static_cast<double>(own.size());
   bool isShared = storage == RowStorage::Shared || storage == RowStorage::Stream;
-  double ofChunk = static_cast<double>(config["vector"]) * work.instructions + perAccess * accesses +
-                   static_cast<double>(passes.count()) * (perChunk + (isShared ? fromShared : 0));
+  double ofChunk = static_cast<double>(config["vector"]) * work.instructions + h200.perAccess * accesses +
+                   static_cast<double>(passes.count()) * (h200.perChunk + (isShared ? h200.fromShared : 0));
   if (rowsEachOf(config) == 0)
     return static_cast<double>(chunksOf(graph, config)) *
            (ofChunk + unalignedInstructions(graph, passes, work, config));
   // Pieces of 16 bytes are brought and given; single elements come from shared memory, again in each pass where
   // registers do not keep them.
-  constexpr double ofTile = 60, ofPiece = 4, ofRow = 20, ofElement = 1, ofElementAgain = 4, ofConflict = 1;
   const double turns = work.tile.bankTurns(config["threads"], config["vector"]) - 1;
-  ofChunk +=
-      accesses * ((storage == RowStorage::Registers ? ofElement : ofElementAgain) - perAccess + ofConflict * turns);
-  const double each = static_cast<double>(chunksOf(graph, config)) * ofChunk + ofRow;
+  ofChunk += accesses * ((storage == RowStorage::Registers ? h200.ofElement : h200.ofElementAgain) - h200.perAccess +
+                         h200.ofConflict * turns);
+  const double each = static_cast<double>(chunksOf(graph, config)) * ofChunk + h200.ofRow;
   const double pieces = 2 * static_cast<double>(work.tile.bytesOf(rowsOfBlock(config))) /
                         static_cast<double>(16 * config["threads"] * config["rows"]);
-  return ofTile + pieces * ofPiece + static_cast<double>(rowsEachOf(config)) * each;
+  return h200.ofTile + pieces * h200.ofPiece + static_cast<double>(rowsEachOf(config)) * each;
 }
 
-/// What a row waits for beyond its first bytes; fitted with streamingGridUs().
+/// What a row waits for beyond its first bytes.
 double waitsUs(const LinearGraph &graph, const RowPasses &passes, const TileConfig &config) {
-  constexpr double shuffleUs = 0.02, barrierUs = 0.05, warpUs = 0.03, clusterUs = 0.5; // Each stage of reductions.
-  constexpr double batchUs = 0.36, rereadUs = 1, turnUs = 0.6;
   double warps = static_cast<double>(config["threads"] * config["rows"]) / 32;
-  double stageUs =
-      shuffleUs + (config["threads"] > 32 ? barrierUs + warpUs * warps : 0) + (config["cluster"] > 1 ? clusterUs : 0);
+  double stageUs = h200.shuffleUs + (config["threads"] > 32 ? h200.barrierUs + h200.warpUs * warps : 0) +
+                   (config["cluster"] > 1 ? h200.clusterUs : 0);
   double us = static_cast<double>(passes.reductions.size()) * stageUs;
   RowStorage storage = storageOf(config);
   if (rowsEachOf(config) > 0)
-    return us * static_cast<double>(rowsEachOf(config)) + 2 * barrierUs;
+    return us * static_cast<double>(rowsEachOf(config)) + 2 * h200.barrierUs;
   if (storage == RowStorage::Shared || storage == RowStorage::Reload)
-    us += static_cast<double>(ceilDiv(chunksOf(graph, config), RowPrinter::chunksInFlight) - 1) * batchUs;
+    us += static_cast<double>(ceilDiv(chunksOf(graph, config), RowPrinter::chunksInFlight) - 1) * h200.batchUs;
   if (storage == RowStorage::Reload)
-    us += static_cast<double>(passes.count() - 1) * rereadUs;
-  return storage == RowStorage::Stream ? us + turnUs : us;
+    us += static_cast<double>(passes.count() - 1) * h200.rereadUs;
+  return storage == RowStorage::Stream ? us + h200.turnUs : us;
 }
 
 /// Modelled microseconds of one config.

@@ -76,17 +76,27 @@ struct WindowShape {
   int64_t rowsRead, values = 0, totals;
 };
 
-/// Modelled microseconds of one config. The constants are by hand (commits 0fbe2a1 and 9eb5c50); no sweep was kept.
+/// What the estimate knows, by hand (commits 0fbe2a1 and 9eb5c50; no sweep was kept).
+struct Coefficients {
+  double perTile = 60, perRow = 12; ///< Instructions: addresses and guards.
+  double guarded = 3;               ///< Instructions of an access along a strip, with its guards.
+  double schedulers = 4;            ///< L1 takes one wavefront of a warp a clock, for the SM's four schedulers.
+  double registers = 40;            ///< A thread takes them beside totals and values.
+  double cacheSpeedup = 3;          ///< What blocks read beyond their own part comes from the last-level cache.
+  double rowUs = 0.2;               ///< A row's way from there, less the work on the one before.
+};
+constexpr Coefficients byHand;
+
+/// Modelled microseconds of one config.
 double estimate(const Region &region, const WindowProblem &problem, const WindowWork &work, const TileConfig &config,
                 const ir::Target &target) {
   const WindowShape shape(problem, config);
   const WindowTiles &tiles = shape.tiles;
   const auto results = static_cast<double>(tiles.rows * tiles.strip * tiles.vector);
   const auto taps = static_cast<double>(problem.taps() * problem.rowTaps());
-  constexpr double perTile = 60, perRow = 12; // Instructions: addresses and guards.
-  double instructions =
-      perTile + perRow * static_cast<double>(shape.rowsRead) + results * (taps * work.tap + work.result + 1);
-  double wavefronts = 0; // L1 takes one of a warp a clock, for the SM's four schedulers.
+  double instructions = byHand.perTile + byHand.perRow * static_cast<double>(shape.rowsRead) +
+                        results * (taps * work.tap + work.result + 1);
+  double wavefronts = 0;
   for (const WindowOperand &operand : problem.operands) {
     const auto bytes =
         static_cast<double>(byteWidth(problem.graph.graph.inputs[problem.graph[operand.load].input].type));
@@ -117,20 +127,18 @@ double estimate(const Region &region, const WindowProblem &problem, const Window
     const double elements =
         width * static_cast<double>(operand.along == Along::Window ? problem.positions(tiles.strip) : problem.taps());
     const bool areWords = width > 1 || accesses < elements;
-    const double perAccess = !problem.dense && operand.along == Along::Window ? 3 : 1; // With its guards.
+    const double perAccess = !problem.dense && operand.along == Along::Window ? byHand.guarded : 1;
     instructions += rows * (accesses * steps * perAccess + (bytes < 4 ? elements * (areWords ? 1 : 2) : 0));
   }
-  constexpr double schedulers = 4;
-  instructions = std::hypot(instructions, schedulers * wavefronts);
+  instructions = std::hypot(instructions, byHand.schedulers * wavefronts);
 
   StreamingGrid grid;
   grid.threads = static_cast<double>(config["threads"]);
   grid.blocks = std::ceil(static_cast<double>(tiles.count) / grid.threads);
-  const double registers = 40 + static_cast<double>(shape.totals + shape.values);
+  const double registers = byHand.registers + static_cast<double>(shape.totals + shape.values);
   grid.blocksPerSm = std::max(1.0, std::min(std::floor(target.threadsPerSm / grid.threads),
                                             std::floor(target.registersPerSm / (registers * grid.threads))));
   grid.instructions = instructions;
-  // What blocks read beyond their own part comes from the last-level cache, three times as fast as memory.
   const double stripsAcross = static_cast<double>(tiles.counts[problem.strip]),
                spatial = std::max(1.0, grid.threads / static_cast<double>(tiles.lanes));
   const double across = std::min(stripsAcross, spatial) * static_cast<double>(tiles.strip * problem.stride),
@@ -138,9 +146,8 @@ double estimate(const Region &region, const WindowProblem &problem, const Window
   const double again = (1 + static_cast<double>(problem.dilation * (problem.taps() - 1)) / across) *
                            (1 + static_cast<double>(problem.rowTaps() - 1) / down) -
                        1;
-  grid.bytes = region.bytesRead + region.bytesWritten + region.bytesRead * again / 3;
-  constexpr double rowUs = 0.2; // A row's way from the last-level cache, less the work on the one before.
-  grid.waitsUs = static_cast<double>(shape.rowsRead) * rowUs;
+  grid.bytes = region.bytesRead + region.bytesWritten + region.bytesRead * again / byHand.cacheSpeedup;
+  grid.waitsUs = static_cast<double>(shape.rowsRead) * byHand.rowUs;
   return target.launchUs + streamingGridUs(grid, target);
 }
 

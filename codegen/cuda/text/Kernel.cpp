@@ -220,24 +220,33 @@ double streamUs(double read, double written, double inFlight, const ir::Target &
   return std::hypot(waiting, (read + written) / (ofNominal * target.memoryBytesPerUs));
 }
 
-/// The constants, and those of the instructions and waits that templates count, fit 760 configs of row and elementwise
-/// kernels on an H200 (commit a15c9e7; the sweep was not kept).
+namespace {
+
+/// What streamingGridUs() knows of an H200. These, and the instructions and waits that templates count, fit 760 configs
+/// of row and elementwise kernels (commit a15c9e7; the sweep was not kept).
+struct Coefficients {
+  double busShare = 0.88, issueShare = 0.75; ///< Shares of nominal rates.
+  double latencyUs = 0.45;                   ///< A load's,
+  double usPerInstruction = 2 / 1755.;       ///< and that of each instruction that follows it in its thread.
+  double startUs = 0.14;                     ///< An SM starts a block in 280 clocks.
+  double sharpness = 6;                      ///< Terms within 10 % of each other add 12 %.
+  double shown = 0.4;                        ///< What shows of the first part's latency; the rest overlaps the launch.
+};
+constexpr Coefficients h200;
+
+} // namespace
+
 double streamingGridUs(const StreamingGrid &grid, const ir::Target &target) {
-  constexpr double busShare = 0.88, issueShare = 0.75; // Shares of nominal rates.
-  constexpr double latencyUs = 0.45,
-                   usPerInstruction = 2 / 1755.; // A load's, and that of what follows it in its thread.
-  constexpr double startUs = 0.14;               // An SM starts a block in 280 clocks.
-  constexpr double sharpness = 6;                // Terms within 10 % of each other add 12 %.
-  constexpr double shown = 0.4; // What shows of the first part's latency; the rest overlaps the launch.
   double parts = std::ceil(grid.blocks / target.multiprocessors); // On the busiest SM.
   double atOnce = std::clamp(parts, 1.0, std::max(1.0, grid.blocksPerSm));
-  double partUs = latencyUs + grid.instructions * usPerInstruction + grid.waitsUs;
+  double partUs = h200.latencyUs + grid.instructions * h200.usPerInstruction + grid.waitsUs;
   double sum = 0;
-  for (double us : {grid.bytes / (busShare * target.memoryBytesPerUs),
-                    issueUs(parts * grid.threads * grid.instructions * target.multiprocessors, target) / issueShare,
-                    parts / atOnce * partUs, (grid.startsOnce ? atOnce : parts) * startUs})
-    sum += std::pow(us, sharpness);
-  return std::pow(sum, 1 / sharpness) + shown * partUs;
+  for (double us :
+       {grid.bytes / (h200.busShare * target.memoryBytesPerUs),
+        issueUs(parts * grid.threads * grid.instructions * target.multiprocessors, target) / h200.issueShare,
+        parts / atOnce * partUs, (grid.startsOnce ? atOnce : parts) * h200.startUs})
+    sum += std::pow(us, h200.sharpness);
+  return std::pow(sum, 1 / h200.sharpness) + h200.shown * partUs;
 }
 
 } // namespace kfuse::codegen::cuda
