@@ -5,7 +5,7 @@ namespace kfuse::examples {
 std::vector<Example> catalogue() {
   using enum DType;
   return {
-      // As models have them.
+      // Sizes that models have.
       {"gpt2_block_s128", [] { return gpt2Block(1, 128); }},
       {"llama_block_prefill_s128", [] { return llamaPrefill(1, 128); }},
       {"llama_block_decode_b1_kv1024", [] { return llamaDecode(1, 1024); }},

@@ -41,7 +41,7 @@ public:
 
   ir::FusionDecision match(const Region &region, const ir::Target &target) const override {
     const std::optional<MatmulProblem> problem = MatmulProblem::of(region);
-    if (ir::FusionDecision counted = isCounted(problem); !counted)
+    if (ir::FusionDecision counted = isCounted(region, problem); !counted)
       return counted;
     std::string reasons;
     for (const MatmulVariant *variant : variants()) {

@@ -122,9 +122,14 @@ std::optional<MatmulProblem> MatmulProblem::of(const Region &region) {
   return problem;
 }
 
-ir::FusionDecision isCounted(const std::optional<MatmulProblem> &problem) {
-  if (!problem)
-    return ir::FusionDecision::no("holds no matrix product, or several that do not share their left operand");
+ir::FusionDecision isCounted(const Region &region, const std::optional<MatmulProblem> &problem) {
+  if (!problem) {
+    const size_t products = contractionsOf(region.graph).size();
+    return ir::FusionDecision::no(products == 0  ? "holds no matrix product"
+                                  : products > 2 ? "holds " + std::to_string(products) +
+                                                       " matrix products, at most two are multiplied together"
+                                                 : "holds two matrix products of different left operands");
+  }
   const std::pair<const char *, int64_t> extents[] = {
       {"M", problem->M}, {"N", problem->N}, {"K", problem->K}, {"batches", problem->batches}};
   for (auto [name, extent] : extents)

@@ -41,7 +41,7 @@ DType storedTypeOf(const LinearGraph &graph, ir::Scalar value);
 /// turns of loops, each by less than 2^20.
 inline constexpr int64_t mostExtent = (int64_t{1} << 31) - (int64_t{1} << 20);
 /// Whether a region's problem is there and of extents up to `mostExtent`; why not.
-ir::FusionDecision isCounted(const std::optional<MatmulProblem> &problem);
+ir::FusionDecision isCounted(const Region &region, const std::optional<MatmulProblem> &problem);
 inline constexpr const char *holdsTiles = "holds tiles of rows, which a reduction needs whole";
 
 /// Whether mma.sync may take a product whose tiles are finished on their own; why not.

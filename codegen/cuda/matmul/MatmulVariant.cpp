@@ -7,7 +7,7 @@ namespace kfuse::codegen::cuda {
 
 ir::FusionDecision MatmulVariant::match(const Region &region, const ir::Target &target) const {
   const std::optional<MatmulProblem> problem = MatmulProblem::of(region);
-  const ir::FusionDecision counted = isCounted(problem);
+  const ir::FusionDecision counted = isCounted(region, problem);
   return counted ? takes(region, *problem, target) : counted;
 }
 

@@ -1,6 +1,7 @@
 // Chains of kernels: what they are estimated at, and when they pay.
+#include "CudaRegions.h"
+
 #include "codegen/cuda/Templates.h"
-#include "tests/cuda/TemplateCases.h"
 
 #include <doctest/doctest.h>
 
@@ -9,12 +10,6 @@
 using namespace kfuse;
 using namespace kfuse::test;
 using namespace kfuse::codegen::cuda;
-
-namespace {
-
-RegionCase region(const std::string &text) { return RegionCase({"case", text}); }
-
-} // namespace
 
 TEST_CASE("CUDA templates: a row chain's first config has tiles of 128 rows, and each layer but the last saves time") {
   const ir::Target &hopper = *ir::findTarget("sm_90a");

@@ -1,6 +1,7 @@
 // Matrix products on GPUs: which variant takes what, and how.
+#include "CudaRegions.h"
+
 #include "codegen/cuda/Templates.h"
-#include "tests/cuda/TemplateCases.h"
 
 #include <doctest/doctest.h>
 
@@ -11,24 +12,6 @@
 using namespace kfuse;
 using namespace kfuse::test;
 using namespace kfuse::codegen::cuda;
-
-namespace {
-
-const ir::Target &ampere() { return *ir::findTarget("sm_80"); }
-
-RegionCase region(const std::string &text) { return RegionCase({"case", text}); }
-
-std::string refusal(const codegen::KernelTemplate &source, const RegionCase &given) {
-  return source.match(given.region, ampere()).reason();
-}
-
-const char *product = R"(
-func.func @f(%a: tensor<64x512xbf16>, %b: tensor<512x512xbf16>) -> tensor<64x512xbf16> {
-  %0 = kfuse.matmul %a, %b : (tensor<64x512xbf16>, tensor<512x512xbf16>) -> tensor<64x512xbf16>
-  return %0 : tensor<64x512xbf16>
-})";
-
-} // namespace
 
 TEST_CASE("cuda.gemv: computes rows for its product, but not for what reads them beside it") {
   auto normed = [](const std::string &result) {

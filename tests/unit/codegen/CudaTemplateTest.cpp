@@ -1,8 +1,9 @@
 // Which regions the CUDA templates take, and which configs they offer.
+#include "CudaRegions.h"
+
 #include "codegen/KernelLimits.h"
 #include "codegen/cuda/Templates.h"
 #include "codegen/cuda/text/ValuePrinter.h"
-#include "tests/cuda/TemplateCases.h"
 
 #include <doctest/doctest.h>
 
@@ -14,37 +15,25 @@ using namespace kfuse;
 using namespace kfuse::test;
 using namespace kfuse::codegen::cuda;
 
-namespace {
-
-const ir::Target &ampere() { return *ir::findTarget("sm_80"); }
-
-RegionCase region(const std::string &text) { return RegionCase({"case", text}); }
-
-std::string refusal(const codegen::KernelTemplate &source, const RegionCase &given) {
-  return source.match(given.region, ampere()).reason();
-}
-
-const char *softmax = R"(
-func.func @f(%a: tensor<4x64xbf16>) -> tensor<4x64xbf16> {
-  %0 = kfuse.softmax %a : (tensor<4x64xbf16>) -> tensor<4x64xbf16>
-  return %0 : tensor<4x64xbf16>
-})";
-const char *product = R"(
-func.func @f(%a: tensor<64x512xbf16>, %b: tensor<512x512xbf16>) -> tensor<64x512xbf16> {
-  %0 = kfuse.matmul %a, %b : (tensor<64x512xbf16>, tensor<512x512xbf16>) -> tensor<64x512xbf16>
-  return %0 : tensor<64x512xbf16>
-})";
-
-} // namespace
-
 TEST_CASE("CUDA templates: each refuses what another takes, and says why") {
   RegionCase rows = region(softmax), matmul = region(product);
   CHECK(refusal(pointwiseTemplate(), rows) == "holds a row reduction");
   CHECK(refusal(pointwiseTemplate(), matmul) == "holds a matrix product");
   CHECK(refusal(rowsTemplate(), matmul) == "holds a matrix product");
   CHECK(refusal(rowsTemplate(), region(pointwiseCases()[0].text)) == "holds no row reduction");
-  CHECK(refusal(matmulSm80Template(), rows) ==
-        "holds no matrix product, or several that do not share their left operand");
+  CHECK(refusal(matmulSm80Template(), rows) == "holds no matrix product");
+  auto refusalOfSum = [](const std::string &products) {
+    return refusal(matmulTemplate(), region("func.func @f(%a: tensor<8x8xbf16>, %b: tensor<8x8xbf16>) -> "
+                                            "tensor<8x8xbf16> {\n" +
+                                            products + "return %y : tensor<8x8xbf16>\n}"));
+  };
+  const std::string operands = " : (tensor<8x8xbf16>, tensor<8x8xbf16>) -> tensor<8x8xbf16>\n",
+                    left = "%0 = kfuse.matmul %a, %b" + operands, right = "%1 = kfuse.matmul %b, %a" + operands;
+  CHECK(refusalOfSum(left + right + "%y = kfuse.add %0, %1" + operands) ==
+        "holds two matrix products of different left operands");
+  CHECK(refusalOfSum(left + "%1 = kfuse.matmul %a, %a" + operands + "%2 = kfuse.matmul %a, %b {transpose_b}" +
+                     operands + "%3 = kfuse.add %0, %1" + operands + "%y = kfuse.add %3, %2" + operands) ==
+        "holds 3 matrix products, at most two are multiplied together");
   CHECK(refusal(matmulSm80Template(), matmul).empty());
   CHECK(refusal(matmulSimtTemplate(), matmul) == "a large product of bf16 belongs on tensor cores");
 }

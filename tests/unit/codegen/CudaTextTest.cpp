@@ -1,11 +1,12 @@
 // How indices, chunks and scalar functions read as CUDA C++.
+#include "CudaRegions.h"
+
 #include "codegen/LinearGraph.h"
 #include "codegen/cpu/ScalarFunctions.h"
 #include "codegen/cuda/Templates.h"
 #include "codegen/cuda/text/IndexText.h"
 #include "codegen/cuda/text/LaneForm.h"
 #include "codegen/cuda/text/ScalarFunctions.h"
-#include "tests/cuda/TemplateCases.h"
 
 #include <doctest/doctest.h>
 
@@ -19,13 +20,6 @@ using namespace kfuse::codegen::cuda;
 
 namespace {
 
-RegionCase region(const std::string &text) { return RegionCase({"case", text}); }
-
-const char *softmax = R"(
-func.func @f(%a: tensor<4x64xbf16>) -> tensor<4x64xbf16> {
-  %0 = kfuse.softmax %a : (tensor<4x64xbf16>) -> tensor<4x64xbf16>
-  return %0 : tensor<4x64xbf16>
-})";
 /// The offset of the first load, linearised and collapsed with `fixedDims` dimensions kept.
 std::string firstOffset(const RegionCase &given, unsigned fixedDims) {
   codegen::LinearGraph graph = codegen::linearised(given.region.graph, fixedDims);

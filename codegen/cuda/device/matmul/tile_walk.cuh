@@ -63,7 +63,7 @@ struct Shares<Config> {
     if (left == 0 || left == count)
       return;
     contributors = clusters - left;
-    const int most = contributors > left ? contributors / left : 1; // As many as there are contributors for.
+    const int most = contributors > left ? contributors / left : 1; // A segment has a contributor of its own.
     segments = most < Config::mostSegments ? most : Config::mostSegments;
     const int each = (left * segments + contributors - 1) / contributors;
     segmentBlocks = (tilesKOf<Config> - Config::segmentCost * each) / (segments + each);
