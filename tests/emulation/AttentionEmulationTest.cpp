@@ -10,6 +10,26 @@
 using namespace kfuse;
 using namespace kfuse::test;
 
+namespace {
+
+/// On wgmma: two and three warpgroups of 64 rows, in ping-pong and not.
+std::vector<codegen::TileConfig> wgmmaConfigs(int keys, int keysInPingPong) {
+  std::vector<codegen::TileConfig> configs;
+  for (int warps : {8, 12})
+    for (int pingPong : {0, 1})
+      configs.push_back({{"rows", warps * 16},
+                         {"warps", warps},
+                         {"keys", pingPong ? keysInPingPong : keys},
+                         {"stages", pingPong ? 3 : 2},
+                         {"pingpong", pingPong},
+                         {"persistent", 0},
+                         {"resident", 1},
+                         {"wgmma", 1}});
+  return configs;
+}
+
+} // namespace
+
 TEST_CASE("Emulated cuda.decode_attention: right for every layout, mask and split of the keys") {
   checkAll(decodeCases(), codegen::cuda::decodeAttentionTemplate(), 3);
 }
@@ -176,17 +196,11 @@ TEST_CASE("Emulated cuda.flash_attention: right for every number of warpgroups a
        .isGuarded = true}};
   for (const FlashSketch &sketch : sketches) {
     EmulatedCase emulated(flashCase(sketch), codegen::cuda::flashAttentionTemplate());
-    for (int warps : {8, 12})
-      for (int pingPong : {0, 1})
-        emulated.check({{"rows", warps * 16},
-                        {"warps", warps},
-                        {"keys", pingPong ? 32 : 80},
-                        {"stages", pingPong ? 3 : 2},
-                        {"pingpong", pingPong},
-                        {"persistent", pingPong},
-                        {"resident", warps == 8 && !pingPong ? 2 : 1},
-                        {"wgmma", 1}},
-                       hopperOf(3)); // Four tiles of rows or more.
+    for (const codegen::TileConfig &config : wgmmaConfigs(80, 32)) {
+      const bool isAlone = config["pingpong"] != 0 || config["warps"] > 8;
+      emulated.check(config.with("persistent", config["pingpong"]).with("resident", isAlone ? 1 : 2),
+                     hopperOf(3)); // Four tiles of rows or more.
+    }
   }
 }
 
@@ -195,16 +209,8 @@ TEST_CASE("Emulated cuda.flash_attention: right on wgmma for keys from one integ
       flashCase(
           {.batch = 1, .rows = 230, .keys = 110, .keySize = 32, .valueSize = 32, .mask = "bounded", .isGuarded = true}),
       codegen::cuda::flashAttentionTemplate());
-  for (int warps : {8, 12})
-    for (int pingPong : {0, 1})
-      emulated.check({{"rows", warps * 16},
-                      {"warps", warps},
-                      {"keys", pingPong ? 32 : 48},
-                      {"stages", 2},
-                      {"pingpong", pingPong},
-                      {"persistent", 0},
-                      {"resident", 1},
-                      {"wgmma", 1}});
+  for (const codegen::TileConfig &config : wgmmaConfigs(48, 32))
+    emulated.check(config.with("stages", 2));
 }
 
 TEST_CASE("Emulated cuda.flash_attention: right on wgmma for blocks of two heads that read a mask together") {
@@ -220,17 +226,8 @@ TEST_CASE("Emulated cuda.flash_attention: right on wgmma for blocks of two heads
       {.batch = 1, .rows = 150, .keys = 192, .keySize = 64, .valueSize = 40, .mask = "chosen", .isGuarded = true}};
   for (const FlashSketch &sketch : sketches) {
     EmulatedCase emulated(flashCase(sketch), codegen::cuda::flashAttentionTemplate());
-    for (int warps : {8, 12})
-      for (int pingPong : {0, 1})
-        emulated.check({{"rows", warps * 16},
-                        {"warps", warps},
-                        {"keys", pingPong ? 32 : 80},
-                        {"stages", pingPong ? 3 : 2},
-                        {"pingpong", pingPong},
-                        {"persistent", 0},
-                        {"resident", 1},
-                        {"wgmma", 1},
-                        {"sharers", 2}});
+    for (const codegen::TileConfig &config : wgmmaConfigs(80, 32))
+      emulated.check(config.with("sharers", 2));
   }
 }
 

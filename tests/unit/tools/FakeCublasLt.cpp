@@ -1,19 +1,10 @@
 // A cuBLASLt for machines without one: of bf16 operands its heuristic offers four algorithms, the second of which its
 // state rules out and the third of which cannot be called; of 8-bit floats it offers none.
-#include <cstddef>
-#include <cstdint>
+#include "tools/kfuse/bench/CublasLtDeclarations.h"
+
+using namespace kfuse::tools::cublaslt;
 
 namespace {
-
-constexpr int success = 0, notSupported = 15, executionFailed = 13, real8E5M2 = 29;
-
-struct HeuristicResult {
-  std::uint64_t algorithm[8];
-  std::size_t workspaceBytes;
-  int state;
-  float waves;
-  int reserved[4];
-};
 
 int handle = 0, desc = 0, preference = 0, layout = 0, layoutOf8Bits = 0;
 

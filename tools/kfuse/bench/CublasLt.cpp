@@ -1,4 +1,5 @@
 #include "tools/kfuse/bench/CublasLt.h"
+#include "tools/kfuse/bench/CublasLtDeclarations.h"
 
 #include <array>
 #include <dlfcn.h>
@@ -6,21 +7,9 @@
 namespace kfuse::tools {
 namespace {
 
-// Declared here so that kfuse builds without the toolkit; cublasLt.h of CUDA 12 and 13.
-constexpr int invalidValue = 7, notSupported = 15; ///< Values of cublasStatus_t where no algorithm takes a product.
-constexpr int compute32F = 68, computeTf32 = 77, real32F = 0, real16F = 2, real16BF = 14, real8E4M3 = 28,
-              real8E5M2 = 29;
-constexpr int mostAlgorithms = 64; ///< Asked for; the library offers about eight.
-constexpr int layoutBatchCount = 5, layoutBatchOffset = 6;
-constexpr int descTransA = 3, transposed = 1, descFastAccumulation = 25, preferWorkspaceBytes = 1;
+using namespace cublaslt;
 
-struct HeuristicResult {
-  std::uint64_t algorithm[8];
-  std::size_t workspaceBytes;
-  int state;
-  float waves;
-  int reserved[4];
-};
+constexpr int mostAlgorithms = 64; ///< Asked for; the library offers about eight.
 
 struct Library {
   void *handle = nullptr;
@@ -93,7 +82,7 @@ public:
     int status = problem->library.cublasLtMatmul(problem->handle, problem->desc, &one, buffers[1], problem->w,
                                                  buffers[0], problem->x, &zero, buffers[2], problem->y, buffers[2],
                                                  problem->y, chosen.algorithm, workspace, cublasWorkspaceBytes, stream);
-    if (status != 0)
+    if (status != success)
       return Error{ErrorCode::Internal, "cublasLtMatmul returned " + std::to_string(status)};
     return {};
   }
@@ -162,17 +151,17 @@ Result<std::vector<std::unique_ptr<runtime::LoadedKernel>>> stridedAlgorithms(DT
   status |= library.cublasLtMatmulPreferenceCreate(&preference);
   status |= library.cublasLtMatmulPreferenceSetAttribute(preference, preferWorkspaceBytes, &cublasWorkspaceBytes,
                                                          sizeof(std::size_t));
-  if (status != 0)
+  if (status != success)
     return Error{ErrorCode::Internal, "cuBLASLt's description of a product could not be made, status " +
                                           std::to_string(status) + " (of several calls, or-ed)"};
   const int asked =
       library.cublasLtMatmulAlgoGetHeuristic(problem->handle, problem->desc, problem->w, problem->x, problem->y,
                                              problem->y, preference, mostAlgorithms, offered.data(), &count);
-  if (asked != 0 && asked != notSupported && asked != invalidValue)
+  if (asked != success && asked != notSupported && asked != invalidValue)
     return Error{ErrorCode::Internal, "cublasLtMatmulAlgoGetHeuristic returned " + std::to_string(asked)};
   std::vector<std::unique_ptr<runtime::LoadedKernel>> kernels;
-  for (int i = 0; asked == 0 && i < count; ++i)
-    if (offered[i].state == 0)
+  for (int i = 0; asked == success && i < count; ++i)
+    if (offered[i].state == success)
       kernels.push_back(std::make_unique<CublasLtKernel>(problem, offered[i]));
   return kernels;
 }

@@ -17,6 +17,22 @@ using namespace kfuse::tuner;
 
 namespace {
 
+/// On one thread, with its store in a file of `folder`.
+WorkbenchOptions optionsFor(const char *target, const test::TemporaryFolder &folder, const char *store = "store.db") {
+  WorkbenchOptions options;
+  options.target = target;
+  options.store = (folder.path / store).string();
+  options.threads = 1;
+  return options;
+}
+
+/// Makes a choice for a target the newest of a store.
+void choose(const WorkbenchOptions &options, const char *target) {
+  Choice choice = test::choiceNumber(1);
+  choice.target = target;
+  (*Store::open(options.store, {}))->put(choice, test::binaryNumber(1));
+}
+
 Workbench mustOpen(const WorkbenchOptions &options) {
   Result<Workbench> bench = openWorkbench(options);
   REQUIRE_MESSAGE(bench, bench.error().message);
@@ -27,13 +43,7 @@ Workbench mustOpen(const WorkbenchOptions &options) {
 
 TEST_CASE("workbench: peaks are measured only for who measures") {
   test::TemporaryFolder folder;
-  const WorkbenchOptions options{.target = "cpu",
-                                 .store = (folder.path / "store.db").string(),
-                                 .threads = 1,
-                                 .device = 0,
-                                 .measureOn = {},
-                                 .requireTuned = false,
-                                 .warn = {}};
+  const WorkbenchOptions options = optionsFor("cpu", folder);
   TuneOptions modelAlone, strict;
   modelAlone.effort = Effort::None;
   strict.requireTuned = true;
@@ -48,13 +58,8 @@ TEST_CASE("workbench: peaks are measured only for who measures") {
 
 TEST_CASE("workbench: for who requires tuned kernels no store is made, and none is changed") {
   test::TemporaryFolder folder;
-  const WorkbenchOptions options{.target = "cpu",
-                                 .store = (folder.path / "deep/store.db").string(),
-                                 .threads = 1,
-                                 .device = 0,
-                                 .measureOn = {},
-                                 .requireTuned = true,
-                                 .warn = {}};
+  WorkbenchOptions options = optionsFor("cpu", folder, "deep/store.db");
+  options.requireTuned = true;
   CHECK(mustOpen(options).store->problem());
   CHECK(std::filesystem::is_empty(folder.path));
 }
@@ -77,16 +82,8 @@ TEST_CASE("workbench: where no driver is installed a model is planned once, what
   if (runtime::hasCudaDriver())
     return kfuse::testing::skip("a driver is installed");
   test::TemporaryFolder folder;
-  const WorkbenchOptions options{.target = "auto",
-                                 .store = (folder.path / "store.db").string(),
-                                 .threads = 1,
-                                 .device = 0,
-                                 .measureOn = {},
-                                 .requireTuned = false,
-                                 .warn = {}};
-  Choice choice = test::choiceNumber(1);
-  choice.target = "sm_90a";
-  (*Store::open(options.store, {}))->put(choice, test::binaryNumber(1));
+  const WorkbenchOptions options = optionsFor("auto", folder);
+  choose(options, "sm_90a");
   ImportedModel model(exampleModel("ffn_tiny.mlir"));
   REQUIRE(model);
   Trace trace;
@@ -101,22 +98,14 @@ TEST_CASE("workbench: where no driver is installed a model is planned once, what
 
 TEST_CASE("workbench: a model is planned for its target, whatever was expected before the driver had started") {
   test::TemporaryFolder folder;
-  WorkbenchOptions options{.target = "auto",
-                           .store = (folder.path / "store.db").string(),
-                           .threads = 1,
-                           .device = 0,
-                           .measureOn = {},
-                           .requireTuned = false,
-                           .warn = {}};
+  WorkbenchOptions options = optionsFor("auto", folder);
   ImportedModel model(exampleModel("ffn_tiny.mlir"));
   REQUIRE(model);
   for (const char *last :
        {"", "cpu", "sm_80", "sm_90a", "sm_1"}) { // The target of the store's newest choice; none at first.
     CAPTURE(std::string(last));
     if (*last) {
-      Choice choice = test::choiceNumber(1);
-      choice.target = last;
-      (*Store::open(options.store, {}))->put(choice, test::binaryNumber(1));
+      choose(options, last);
       CHECK((*Store::open(options.store, {}))->newest().target == last);
     }
     Result<PlannedBench> opened = openAndPlan(*model.get().module, options);

@@ -1,4 +1,4 @@
-#include "TemporaryFolder.h"
+#include "tests/unit/tuner/GpuHere.h"
 
 #include "tests/Skip.h"
 #include "tuner/peaks/Peaks.h"
@@ -7,15 +7,6 @@
 
 using namespace kfuse;
 using namespace kfuse::tuner;
-
-namespace {
-
-bool hasGpu() {
-  Result<std::vector<runtime::GpuFacts>> gpus = runtime::listGpus();
-  return gpus && !gpus->empty() && runtime::makeCudaCompiler();
-}
-
-} // namespace
 
 TEST_CASE("peaks: those of this CPU are plausible") {
   Peaks nominal = nominalPeaks(*ir::findTarget("cpu"));
@@ -32,27 +23,24 @@ TEST_CASE("peaks: those of this CPU are plausible") {
 }
 
 TEST_CASE("peaks: those of this GPU are plausible, and measured once") {
-  if (!hasGpu())
+  const std::unique_ptr<test::GpuHere> gpu = test::GpuHere::find();
+  if (!gpu)
     return kfuse::testing::skip("no GPU here");
-  std::unique_ptr<runtime::Device> device = std::move(*runtime::openCuda());
-  std::unique_ptr<runtime::KernelCompiler> compiler = std::move(*runtime::makeCudaCompiler());
-  const ir::Target &target = *ir::findTarget(device->target());
-  test::TemporaryFolder folder;
-  std::unique_ptr<Store> store = std::move(*Store::open(folder.path / "store.db", {}));
   std::string warnings;
   auto find = [&] {
     LockPatience patience;
     return findPeaks(
-        *store, target, device.get(), *compiler, 0, [&](const std::string &line) { warnings += line; }, patience);
+        *gpu->store, gpu->target(), gpu->device.get(), *gpu->compiler, 0,
+        [&](const std::string &line) { warnings += line; }, patience);
   };
   Peaks peaks = find();
-  MESSAGE(device->sku() << ": read " << peaks.readBytesPerUs / 1e6 << ", write " << peaks.writeBytesPerUs / 1e6
-                        << ", copy " << peaks.copyBytesPerUs / 1e6 << " TB/s; f32 " << peaks.f32Burst / 1e6 << " and "
-                        << peaks.f32Sustained / 1e6 << ", bf16 " << peaks.halfBurst / 1e6 << " and "
-                        << peaks.halfSustained / 1e6 << " TFLOP/s; empty kernel " << peaks.launchUs << " us");
+  MESSAGE(gpu->device->sku() << ": read " << peaks.readBytesPerUs / 1e6 << ", write " << peaks.writeBytesPerUs / 1e6
+                             << ", copy " << peaks.copyBytesPerUs / 1e6 << " TB/s; f32 " << peaks.f32Burst / 1e6
+                             << " and " << peaks.f32Sustained / 1e6 << ", bf16 " << peaks.halfBurst / 1e6 << " and "
+                             << peaks.halfSustained / 1e6 << " TFLOP/s; empty kernel " << peaks.launchUs << " us");
   CHECK(warnings.empty());
   CHECK(peaks.measured);
-  Peaks nominal = nominalPeaks(target);
+  Peaks nominal = nominalPeaks(gpu->target());
   for (double Peaks::*bandwidth : {&Peaks::readBytesPerUs, &Peaks::writeBytesPerUs, &Peaks::copyBytesPerUs}) {
     CHECK(peaks.*bandwidth > 0.4 * nominal.*bandwidth);
     CHECK(peaks.*bandwidth < 1.1 * nominal.*bandwidth);

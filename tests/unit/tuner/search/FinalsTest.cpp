@@ -17,7 +17,7 @@ TEST_CASE("search: candidates within the noise are a tie, broken by registers an
              {1, {.us = 20.3, .registers = 32}},
              {2, {.us = 20.2, .registers = 30}},   // Takes 32 as well.
              {3, {.us = 20.5, .registers = 16}}}); // 2.5 % is no tie: the fakes have no spread.
-  CHECK(f.tuneOne()->report.config == "id=1");
+  CHECK(f.tuned().config == "id=1");
 }
 
 TEST_CASE("search: of those that a first look cannot tell apart, fewer resources get into the finals") {
@@ -26,7 +26,7 @@ TEST_CASE("search: of those that a first look cannot tell apart, fewer resources
     script[id] = {.us = 20 + 0.0025 * id, .registers = 200 - 8 * id};
   Fixture f(script);
   f.options.effort = Effort::Full;
-  CHECK(f.tuneOne()->report.config == "id=19"); // Sixteen of twenty meet again.
+  CHECK(f.tuned().config == "id=19"); // Sixteen of twenty meet again.
 }
 
 TEST_CASE("search: with full effort sixteen meet again, or eight that take their time") {
@@ -52,7 +52,7 @@ TEST_CASE("search: finalists are visited in the order A B B A, until the winner 
 TEST_CASE("search: finalists play on while it is open whether the one preferred is in the tie") {
   // Preferred in this order: 2 is out at once, 1 at 2.1 % may be in the tie, 0 is the fastest.
   Fixture f({{0, {.us = 20, .registers = 32}}, {1, {.us = 20.424, .registers = 16}}, {2, {.us = 21, .registers = 8}}});
-  CHECK(f.tuneOne()->report.config == "id=0");
+  CHECK(f.tuned().config == "id=0");
   std::vector<double> order{20, 20.424, 21};
   for (int pair = 0; pair < 2; ++pair) // Four turns of all, 28 of those who are left: 0.1 % part then.
     order.insert(order.end(), {21, 20.424, 20, 20, 20.424, 21});
@@ -67,7 +67,7 @@ TEST_CASE("search: finalists play on while it is open whether the one preferred 
 TEST_CASE("search: noise between the turns of the finals keeps those in that may be in the tie") {
   Fixture f({{0, {.us = 20, .registers = 32}}, {1, {.us = 20.5, .registers = 16}}});
   f.device.slownessOfVisit = [](int visit) { return visit % 5 == 0 ? 1.04 : 1; }; // Hits both in turn.
-  CHECK(f.tuneOne()->report.config == "id=0");
+  CHECK(f.tuned().config == "id=0");
   CHECK(f.rowOf(1)->timing->samples > 4 * 5);
 }
 
@@ -79,7 +79,7 @@ TEST_CASE("search: finals count the deviations of few turns as Student does") {
   f.device.slownessOfVisit = [](int visit) {
     return std::exp(visit == inFirstTurn ? 0.0116 : visit == inFourth ? -0.0116 : 0);
   };
-  CHECK(f.tuneOne()->report.config == "id=0");
+  CHECK(f.tuned().config == "id=0");
   CHECK(f.rowOf(1)->timing->samples > 4 * 5);
 }
 
@@ -88,7 +88,7 @@ TEST_CASE("search: where the code of a short finalist lies in memory does not de
   for (double us : {20, 200}) {
     Fixture f({{0, {.us = us, .registers = 32}}, {1, {.us = us, .registers = 16}}});
     f.device.slownessOfLoad = [](int load) { return load == 1 ? 1.03 : 1; };
-    CHECK(f.tuneOne()->report.config == (us < 100 ? "id=1" : "id=0")); // A long kernel would have to be far nearer.
+    CHECK(f.tuned().config == (us < 100 ? "id=1" : "id=0")); // A long kernel would have to be far nearer.
     CHECK((f.device.loads > 2) == (us < 100));
   }
 }
@@ -123,9 +123,8 @@ TEST_CASE("search: a restart in the finals takes nothing from their time") {
   f.device.prepareSeconds = 2;
   f.device.failsAtVisit = [&](int visit) { return f.device.isLost = visit == 2 + 1; };
   f.options.secondsPerKernel = 1;
-  Result<TunedKernel> kernel = f.tuneOne();
-  REQUIRE(kernel);
-  CHECK(kernel->report.failed == 0);
+  const KernelReport kernel = f.tuned();
+  CHECK(kernel.failed == 0);
   CHECK(f.device.prepared == 1);
   CHECK(f.device.measured > 2 + 4 * 2);
 }
@@ -140,9 +139,8 @@ TEST_CASE("search: a finalist that another one proves wrong after its last visit
       f.script[0].fault = Fault::OneWrong;
     return f.device.isLost = visit == 2;
   };
-  Result<TunedKernel> kernel = f.tuneOne();
-  REQUIRE(kernel);
-  CHECK(kernel->report.config == "id=1");
+  const KernelReport kernel = f.tuned();
+  CHECK(kernel.config == "id=1");
   CHECK(f.failureOf(0) == "wrong result");
 }
 
@@ -218,9 +216,8 @@ TEST_CASE("search: where a run takes 10 ms quick looks first by the check alone,
 TEST_CASE("search: a check that took 10 ms by the host's clock alone is no first look") {
   // Both are estimated at microseconds. By its check the faster one would be far from the finals.
   Fixture f({{0, {.us = 30}}, {1, {.us = 20, .runSeconds = 0.02}}});
-  Result<TunedKernel> kernel = f.tuneOne();
-  REQUIRE(kernel);
-  CHECK(kernel->report.config == "id=1");
+  const KernelReport kernel = f.tuned();
+  CHECK(kernel.config == "id=1");
   CHECK(f.device.order.at(0) == 30);
   CHECK(f.device.order.at(1) == 20);
 }
@@ -262,21 +259,19 @@ TEST_CASE("search: when the last finalists fail, the fastest of those that left 
              {2, {.us = 23, .registers = 8}},
              {3, {.us = 22, .registers = 8}}});
   f.device.failsAtVisit = [](int visit) { return visit >= 4 + 4 * 4; }; // The looks, four turns of all.
-  Result<TunedKernel> kernel = f.tuneOne();
-  REQUIRE(kernel);
-  CHECK(kernel->report.config == "id=3");
-  CHECK(kernel->report.measuredUs == doctest::Approx(22));
-  CHECK(kernel->report.failed == 2);
+  const KernelReport kernel = f.tuned();
+  CHECK(kernel.config == "id=3");
+  CHECK(kernel.measuredUs == doctest::Approx(22));
+  CHECK(kernel.failed == 2);
   CHECK(f.failureOf(0) == "launch");
 }
 
 TEST_CASE("search: when all finalists fail, those play that were too slow for the finals") {
   Fixture f({{0, {.us = 20}}, {1, {.us = 32}}, {2, {.us = 30}}, {3, {.us = 50}}});
   f.device.failsAtVisit = [](int visit) { return visit == 4; };
-  Result<TunedKernel> kernel = f.tuneOne();
-  REQUIRE(kernel);
-  CHECK(kernel->report.config == "id=2");
-  CHECK(kernel->report.failed == 1);
+  const KernelReport kernel = f.tuned();
+  CHECK(kernel.config == "id=2");
+  CHECK(kernel.failed == 1);
   CHECK(f.device.order.size() > 4 + 1 + 4);
 }
 
@@ -286,14 +281,14 @@ TEST_CASE("search: ties are of 2 % whatever bounds a region, and of 0.3 % with f
              {3, {.us = 20.08, .registers = 40}},
              {4, {.us = 20.04, .registers = 48}},
              {5, {.us = 20, .registers = 56}}});
-  CHECK(f.tuneOne()->report.config == "id=2"); // Bound by its copy.
+  CHECK(f.tuned().config == "id=2"); // Bound by its copy.
   f.reopen();
   f.peaks = boundOfTenUs();
   f.peaks.f32Burst = f.peaks.f32Sustained = elements / 15.0;
   f.signature = "another"; // Bound by its math.
-  CHECK(f.tuneOne()->report.config == "id=2");
+  CHECK(f.tuned().config == "id=2");
   f.options.effort = Effort::Full;
-  CHECK(f.tuneOne()->report.config == "id=4");
+  CHECK(f.tuned().config == "id=4");
 }
 
 TEST_CASE("search: clocks that change between turns of the finals do not blur them") {
@@ -303,9 +298,8 @@ TEST_CASE("search: clocks that change between turns of the finals do not blur th
     const int turn = std::max(visit - firstLooks, 0) / visitsPerTurn;
     return 1 + 0.1 * turn;
   };
-  Result<TunedKernel> kernel = f.tuneOne();
-  REQUIRE(kernel);
-  CHECK(kernel->report.config == "id=0");
+  const KernelReport kernel = f.tuned();
+  CHECK(kernel.config == "id=0");
   CHECK(f.rowOf(0)->timing->spread == doctest::Approx(0));
   CHECK(f.rowOf(1)->timing->medianUs / f.rowOf(0)->timing->medianUs == doctest::Approx(1.025));
 }
@@ -315,7 +309,7 @@ TEST_CASE("search: the time of a finalist that leaves early is told at the clock
   Fixture f({{0, {.us = 20, .registers = 32}}, {1, {.us = 20.424, .registers = 16}}, {2, {.us = 21, .registers = 8}}});
   constexpr int firstLooks = 3, visitsOfAll = 4 * 3;
   f.device.slownessOfVisit = [](int visit) { return visit < firstLooks + visitsOfAll ? 1 : 1.1; };
-  CHECK(f.tuneOne()->report.config == "id=0");
+  CHECK(f.tuned().config == "id=0");
   CHECK(f.rowOf(0)->timing->samples == 32 * 5);
   CHECK(f.rowOf(2)->timing->samples == 4 * 5);
   CHECK(f.rowOf(0)->timing->medianUs > 21);

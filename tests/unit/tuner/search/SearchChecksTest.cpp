@@ -20,14 +20,13 @@ TEST_CASE("search: the fastest candidate that is right wins and every failure is
              {5, {.us = 1, .fault = Fault::Unwritten}},
              {6, {.us = 1, .fault = Fault::Overrun}},
              {7, {.us = 1, .spillBytes = 8}}});
-  Result<TunedKernel> kernel = f.tuneOne();
-  REQUIRE(kernel);
-  CHECK(kernel->report.config == "id=3");
-  CHECK(kernel->report.measuredUs == 20);
-  CHECK(kernel->report.candidates == 8);
-  CHECK(kernel->report.failed == 6);
-  CHECK(kernel->report.cut == 0);
-  CHECK_FALSE(kernel->report.fromCache);
+  const KernelReport kernel = f.tuned();
+  CHECK(kernel.config == "id=3");
+  CHECK(kernel.measuredUs == 20);
+  CHECK(kernel.candidates == 8);
+  CHECK(kernel.failed == 6);
+  CHECK(kernel.cut == 0);
+  CHECK_FALSE(kernel.fromCache);
   CHECK(f.rowOf(0)->timing->medianUs == 50);
   CHECK(f.failureOf(1) == "wrong result");
   CHECK(f.rowOf(1)->failure->message == "output 0: differs from the first right candidate by 0.5, 1e-05 is allowed");
@@ -48,7 +47,7 @@ TEST_CASE("search: results are judged alike whether the device sums their differ
                {3, {.us = 1, .fault = Fault::OneWrong}},
                {4, {.us = 1, .fault = Fault::Unwritten}}});
     f.device.sumsDifferences = sums;
-    CHECK(f.tuneOne()->report.config == "id=1");
+    CHECK(f.tuned().config == "id=1");
     CHECK(f.rowOf(2)->failure->message == "output 0: differs from the first right candidate by 0.5, 1e-05 is allowed");
     CHECK(f.failureOf(3) == "wrong result");
     for (int unwritten : {0, 4})
@@ -62,9 +61,8 @@ TEST_CASE("search: results are judged alike whether the device sums their differ
 
 TEST_CASE("search: the oracle judges the first candidate") {
   Fixture f({{0, {.us = 1, .fault = Fault::AllWrong}}, {1, {.us = 20}}});
-  Result<TunedKernel> kernel = f.tuneOne();
-  REQUIRE(kernel);
-  CHECK(kernel->report.config == "id=1");
+  const KernelReport kernel = f.tuned();
+  CHECK(kernel.config == "id=1");
   CHECK(f.rowOf(0)->failure->message == "element 0 is off");
 }
 
@@ -77,24 +75,23 @@ TEST_CASE("search: a kernel that no candidate computes right ends with a wrong r
 
 TEST_CASE("search: one wrong element that the oracle overlooks is found by comparison") {
   Fixture f({{0, {.us = 20}}, {1, {.us = 1, .fault = Fault::OneWrong}}});
-  CHECK(f.tuneOne()->report.config == "id=0");
+  CHECK(f.tuned().config == "id=0");
   CHECK(f.failureOf(1) == "wrong result");
 }
 
 TEST_CASE(
     "search: a first candidate that is wrong where the oracle did not look does not convict those that are right") {
   Fixture f({{0, {.us = 1, .fault = Fault::OneWrong}}, {1, {.us = 20}}, {2, {.us = 22}}});
-  Result<TunedKernel> kernel = f.tuneOne();
-  REQUIRE(kernel);
-  CHECK(kernel->report.config == "id=1");
-  CHECK(kernel->report.failed == 1);
+  const KernelReport kernel = f.tuned();
+  CHECK(kernel.config == "id=1");
+  CHECK(kernel.failed == 1);
   CHECK(f.failureOf(0) == "wrong result"); // Checked again before the finals.
   CHECK(f.rowOf(2)->timing);
 }
 
 TEST_CASE("search: candidates that are wrong in different places do not win by being first") {
   Fixture f({{0, {.us = 1, .fault = Fault::OneWrong}}, {1, {.us = 2, .fault = Fault::AllWrong}}, {2, {.us = 20}}});
-  CHECK(f.tuneOne()->report.config == "id=2");
+  CHECK(f.tuned().config == "id=2");
   CHECK(f.failureOf(0) == "wrong result");
   CHECK(f.failureOf(1) == "wrong result");
 }
@@ -105,9 +102,8 @@ TEST_CASE("search: a first candidate from the store that a finalist finds wrong 
   f.script[0].fault = Fault::OneWrong; // As if the process before had been killed before it was found wrong.
   f.options.effort = Effort::Full;
   f.reopen();
-  Result<TunedKernel> kernel = f.tuneOne();
-  REQUIRE(kernel);
-  CHECK(kernel->report.config == "id=1");
+  const KernelReport kernel = f.tuned();
+  CHECK(kernel.config == "id=1");
   CHECK(f.failureOf(0) == "wrong result");
   CHECK(std::count(f.device.order.begin(), f.device.order.end(), 23) > 0); // Within 20 % of the right one.
 }
@@ -123,13 +119,12 @@ TEST_CASE("search: what a wrong candidate ruled out is tried once it is found wr
     };
     double toldUs = 0;
     f.options.progress = [&](const Progress &progress) { toldUs = progress.bestUs; };
-    Result<TunedKernel> kernel = f.tuneOne();
-    REQUIRE(kernel);
-    CHECK(kernel->report.measuredUs == best.us);
+    const KernelReport kernel = f.tuned();
+    CHECK(kernel.measuredUs == best.us);
     CHECK(toldUs == best.us);
-    CHECK(kernel->report.failed == 1);
-    CHECK(kernel->report.candidates == 3);
-    CHECK(kernel->report.ruledOut == 0);
+    CHECK(kernel.failed == 1);
+    CHECK(kernel.candidates == 3);
+    CHECK(kernel.ruledOut == 0);
     CHECK(stopOf(kernel) == "exhausted");
   }
 }
@@ -165,10 +160,9 @@ TEST_CASE("search: the reference leaves the device where a workspace needs its r
 
 TEST_CASE("search: a candidate that writes into the reference is an overrun, and the next ones are judged without") {
   Fixture f({{0, {.us = 20}}, {1, {.us = 1, .fault = Fault::ReferenceWrite}}, {2, {.us = 30}}});
-  Result<TunedKernel> kernel = f.tuneOne();
-  REQUIRE(kernel);
-  CHECK(kernel->report.config == "id=0");
-  CHECK(kernel->report.failed == 1);
+  const KernelReport kernel = f.tuned();
+  CHECK(kernel.config == "id=0");
+  CHECK(kernel.failed == 1);
   CHECK(f.rowOf(1)->failure->message == "wrote into what the first right candidate gave as output 0");
 }
 
@@ -228,6 +222,6 @@ TEST_CASE("search: an output that is a state's is written in the state's place, 
 
 TEST_CASE("search: semaphores must be left zero") {
   Fixture f({{0, {.us = 1, .fault = Fault::SemaphoresLeftSet}}, {1, {.us = 20}}});
-  CHECK(f.tuneOne()->report.config == "id=1");
+  CHECK(f.tuned().config == "id=1");
   CHECK(f.failureOf(0) == "overrun");
 }

@@ -1,8 +1,8 @@
 // The search on a real GPU: a copy kernel whose candidates are its block sizes.
 #include "TaskFunctions.h"
-#include "TemporaryFolder.h"
 
 #include "tests/Skip.h"
+#include "tests/unit/tuner/GpuHere.h"
 #include "tuner/peaks/Peaks.h"
 #include "tuner/search/Tuner.h"
 
@@ -15,11 +15,6 @@ using namespace kfuse::tuner;
 using namespace kfuse::tuner::test;
 
 namespace {
-
-bool hasGpu() {
-  Result<std::vector<runtime::GpuFacts>> gpus = runtime::listGpus();
-  return gpus && !gpus->empty() && runtime::makeCudaCompiler();
-}
 
 constexpr std::int64_t count = 64 << 20; // 256 MB in, 256 MB out.
 
@@ -73,17 +68,13 @@ TuningTask scaleTask(const std::string &target) {
 } // namespace
 
 TEST_CASE("search: on this GPU a copy comes near its roofline, and the second run measures nothing") {
-  if (!hasGpu())
+  const std::unique_ptr<GpuHere> gpu = GpuHere::find();
+  if (!gpu)
     return kfuse::testing::skip("no GPU here");
-  std::unique_ptr<runtime::Device> device = std::move(*runtime::openCuda());
-  std::unique_ptr<runtime::KernelCompiler> compiler = std::move(*runtime::makeCudaCompiler());
-  const ir::Target &target = *ir::findTarget(device->target());
-  test::TemporaryFolder folder;
-  std::unique_ptr<Store> store = std::move(*Store::open(folder.path / "store.db", {}));
   LockPatience patience;
-  Peaks peaks = findPeaks(*store, target, device.get(), *compiler, 0, {}, patience);
-  TuningContext context{target, *compiler, device.get(), *store, peaks, {}};
-  TuningTask task = scaleTask(target.name);
+  Peaks peaks = findPeaks(*gpu->store, gpu->target(), gpu->device.get(), *gpu->compiler, 0, {}, patience);
+  TuningContext context{gpu->target(), *gpu->compiler, gpu->device.get(), *gpu->store, peaks, {}};
+  TuningTask task = scaleTask(gpu->target().name);
   Result<std::vector<TunedKernel>> kernels = tune(context, std::span(&task, 1));
   REQUIRE(kernels);
   const KernelReport &report = kernels->front().report;

@@ -6,6 +6,8 @@
 
 #include "tuner/record/Key.h"
 
+#include <doctest/doctest.h>
+
 #include <chrono>
 #include <functional>
 #include <optional>
@@ -59,6 +61,13 @@ struct Fixture {
     return std::move(kernels->front());
   }
 
+  /// The report of a kernel that has to be found.
+  KernelReport tuned() {
+    Result<TunedKernel> kernel = tuneOne();
+    REQUIRE_MESSAGE(kernel, kernel.error().message);
+    return kernel->report;
+  }
+
   std::optional<Measurement> rowOf(int id) {
     codegen::KernelPlan plan = *makeTask(script).space->emit({{"id", id}});
     return store->findMeasurement(tuningKey(plan, compiler.version(), device.sku()));
@@ -89,6 +98,6 @@ inline std::function<double(int)> visitsTaking(double seconds) {
   };
 }
 
-inline std::string stopOf(const Result<TunedKernel> &kernel) { return std::string(toString(kernel->report.stop)); }
+inline std::string stopOf(const KernelReport &kernel) { return std::string(toString(kernel.stop)); }
 
 } // namespace kfuse::tuner::test

@@ -38,9 +38,8 @@ TEST_CASE("search: a changed template is a miss") {
   REQUIRE(f.tuneOne());
   f.reopen();
   f.sourceSuffix = "v2";
-  Result<TunedKernel> again = f.tuneOne();
-  REQUIRE(again);
-  CHECK_FALSE(again->report.fromCache);
+  const KernelReport again = f.tuned();
+  CHECK_FALSE(again.fromCache);
   CHECK(f.device.measured > 0);
   CHECK(f.log.find("the template's source has changed") != std::string::npos);
 }
@@ -50,9 +49,8 @@ TEST_CASE("search: under another driver the old winner is measured again, first"
   REQUIRE(f.tuneOne());
   f.reopen();
   f.device.driverVersion = "2.0";
-  Result<TunedKernel> again = f.tuneOne();
-  REQUIRE(again);
-  CHECK_FALSE(again->report.fromCache);
+  const KernelReport again = f.tuned();
+  CHECK_FALSE(again.fromCache);
   CHECK(f.device.order.front() == 20);
 }
 
@@ -62,15 +60,14 @@ TEST_CASE("search: the winner of a near shape is measured first, and trusted no 
     script[id] = {.us = id == 7 ? 20.0 : 30 + id};
   Fixture f(script);
   f.peaks.copyBytesPerUs = 8 * elements / 16.0; // A bound of 16 us.
-  CHECK(f.tuneOne()->report.config == "id=7");
+  CHECK(f.tuned().config == "id=7");
   f.reopen();
   f.signature = "mul f32 2x2048"; // Another region of the same ops and size.
   f.sourceSuffix = "2x2048";
   f.script[3].us = 10;
-  Result<TunedKernel> other = f.tuneOne();
-  REQUIRE(other);
+  const KernelReport other = f.tuned();
   CHECK(f.device.order.front() == 20);
-  CHECK(other->report.config == "id=3");
+  CHECK(other.config == "id=3");
   f.reopen();
   f.signature = "mul f32 1x4096";
   f.sourceSuffix = "1x4096";
@@ -89,15 +86,14 @@ TEST_CASE("search: a choice that came without its machine code is compiled, not 
   f.options.requireTuned = true;
   CHECK(f.tuneOne().error().code == ErrorCode::NotTuned);
   f.options.requireTuned = false;
-  Result<TunedKernel> kernel = f.tuneOne();
-  REQUIRE(kernel);
-  CHECK(kernel->report.config == "id=1");
-  CHECK(kernel->report.fromCache);
-  CHECK(kernel->report.recompiled);
+  const KernelReport kernel = f.tuned();
+  CHECK(kernel.config == "id=1");
+  CHECK(kernel.fromCache);
+  CHECK(kernel.recompiled);
   CHECK(f.compiler.compiled == 1);
   CHECK(f.device.measured == 0);
   f.options.requireTuned = true;
-  CHECK_FALSE(f.tuneOne()->report.recompiled); // It was kept.
+  CHECK_FALSE(f.tuned().recompiled); // It was kept.
 }
 
 TEST_CASE("search: a stored config that the template does not list is never emitted") {
@@ -115,9 +111,8 @@ TEST_CASE("search: a stored config that the template does not list is never emit
   f.options.requireTuned = true;
   CHECK(f.tuneOne().error().message.ends_with("this version has no such config"));
   f.options.requireTuned = false;
-  Result<TunedKernel> kernel = f.tuneOne();
-  REQUIRE(kernel);
-  CHECK(kernel->report.config == "id=1");
+  const KernelReport kernel = f.tuned();
+  CHECK(kernel.config == "id=1");
   CHECK(f.log.find("this version has no such config") != std::string::npos);
 }
 
@@ -181,20 +176,18 @@ TEST_CASE("search: who measures holds a lock beside the store") {
 TEST_CASE("search: without the device the best-ranked candidate that compiles is kept as untimed") {
   Fixture f({{0, {.fault = Fault::CompileError}}, {1, {.spillBytes = 8}}, {2, {}}, {3, {}}});
   f.isPresent = false;
-  Result<TunedKernel> kernel = f.tuneOne();
-  REQUIRE(kernel);
-  CHECK(kernel->report.config == "id=2");
-  CHECK_FALSE(kernel->report.measuredUs);
-  CHECK(kernel->report.candidates == 3);
-  CHECK(kernel->report.failed == 2);
+  const KernelReport kernel = f.tuned();
+  CHECK(kernel.config == "id=2");
+  CHECK_FALSE(kernel.measuredUs);
+  CHECK(kernel.candidates == 3);
+  CHECK(kernel.failed == 2);
   f.reopen();
-  Result<TunedKernel> warm = f.tuneOne();
-  REQUIRE(warm);
-  CHECK(warm->report.fromCache);
-  CHECK_FALSE(warm->report.measuredUs);
+  const KernelReport warm = f.tuned();
+  CHECK(warm.fromCache);
+  CHECK_FALSE(warm.measuredUs);
   CHECK(f.compiler.compiled == 0);
   f.isPresent = true;
-  CHECK_FALSE(f.tuneOne()->report.fromCache); // An untimed choice is none for the device itself.
+  CHECK_FALSE(f.tuned().fromCache); // An untimed choice is none for the device itself.
 }
 
 TEST_CASE("search: cards of one architecture that are not here have untimed choices of their own") {
@@ -203,29 +196,28 @@ TEST_CASE("search: cards of one architecture that are not here have untimed choi
   for (const char *target : {"sm_80", "A100-SXM4-80GB", "A100 80GB PCIe"}) {
     CAPTURE(target);
     f.targetName = target;
-    CHECK_FALSE(f.tuneOne()->report.fromCache);
-    CHECK(f.tuneOne()->report.fromCache);
+    CHECK_FALSE(f.tuned().fromCache);
+    CHECK(f.tuned().fromCache);
   }
 }
 
 TEST_CASE("search: without effort the model chooses whatever the store holds, and what was measured stays") {
   Fixture f({{0, {.us = 30}}, {1, {.us = 20}}});
   f.options.effort = Effort::None;
-  Result<TunedKernel> chosen = f.tuneOne();
-  REQUIRE(chosen);
-  CHECK(chosen->report.config == "id=0");
-  CHECK_FALSE(chosen->report.measuredUs);
+  const KernelReport chosen = f.tuned();
+  CHECK(chosen.config == "id=0");
+  CHECK_FALSE(chosen.measuredUs);
   CHECK(f.device.measured == 0);
-  CHECK(f.tuneOne()->report.fromCache);
+  CHECK(f.tuned().fromCache);
   f.options.effort = Effort::Quick;
-  CHECK(f.tuneOne()->report.config == "id=1");
+  CHECK(f.tuned().config == "id=1");
   f.options.effort = Effort::None;
   f.reopen();
   for (bool strict : {false, true}) {
     f.options.requireTuned = strict;
-    chosen = f.tuneOne();
-    CHECK(chosen->report.config == "id=0");
-    CHECK(chosen->report.fromCache); // Its own choice and binary, beside those that were measured.
+    const KernelReport again = f.tuned();
+    CHECK(again.config == "id=0");
+    CHECK(again.fromCache); // Its own choice and binary, beside those that were measured.
   }
   CHECK(f.compiler.compiled == 0);
   f.options = {};
@@ -236,10 +228,10 @@ TEST_CASE("search: without effort the model chooses whatever the store holds, an
 
 TEST_CASE("search: without effort what was measured is taken for want of another where nothing may be compiled") {
   Fixture f({{0, {.us = 30}}, {1, {.us = 20}}});
-  CHECK(f.tuneOne()->report.config == "id=1");
+  CHECK(f.tuned().config == "id=1");
   f.options.effort = Effort::None;
   f.options.requireTuned = true;
-  CHECK(f.tuneOne()->report.config == "id=1");
+  CHECK(f.tuned().config == "id=1");
 }
 
 TEST_CASE("search: a choice of the model that became stale does not hide what was measured since") {
@@ -253,9 +245,8 @@ TEST_CASE("search: a choice of the model that became stale does not hide what wa
   REQUIRE(f.tuneOne());
   f.options.effort = Effort::None;
   f.options.requireTuned = true;
-  Result<TunedKernel> kernel = f.tuneOne();
-  REQUIRE(kernel);
-  CHECK(kernel->report.config == "id=1");
+  const KernelReport kernel = f.tuned();
+  CHECK(kernel.config == "id=1");
 }
 
 TEST_CASE("search: where only the model has chosen a kernel the miss says so") {
@@ -276,7 +267,7 @@ TEST_CASE("search: without effort another driver changes nothing") {
   f.options.effort = Effort::None;
   REQUIRE(f.tuneOne());
   f.device.driverVersion = "2.0";
-  CHECK(f.tuneOne()->report.fromCache);
+  CHECK(f.tuned().fromCache);
 }
 
 TEST_CASE("search: an untimed choice does not replace a timed one that came meanwhile") {
@@ -285,7 +276,7 @@ TEST_CASE("search: an untimed choice does not replace a timed one that came mean
   other.store = std::move(*Store::open(f.folder.path / "store.db", {}));
   f.options.effort = Effort::None;
   f.compiler.beforeCompile = [&](int) { CHECK(other.tuneOne()->report.config == "id=1"); };
-  CHECK(f.tuneOne()->report.config == "id=0");
+  CHECK(f.tuned().config == "id=0");
   f.compiler.beforeCompile = {};
   f.options = {};
   Result<TunedKernel> stored = f.tuneOne();
@@ -296,6 +287,6 @@ TEST_CASE("search: an untimed choice does not replace a timed one that came mean
 TEST_CASE("search: a full disk or a store that cannot be written changes no result") {
   Fixture f({{0, {.us = 30}}, {1, {.us = 20}}});
   f.store = std::move(*Store::open("/proc/no/such/store.db", {}));
-  CHECK(f.tuneOne()->report.config == "id=1");
+  CHECK(f.tuned().config == "id=1");
   CHECK(f.store->problem());
 }

@@ -19,28 +19,25 @@ TEST_CASE("search: at the roof it ends once the first eight are tried, and says 
   Fixture f(script);
   f.options.effort = Effort::Full;
   f.peaks = boundOfTenUs();
-  Result<TunedKernel> kernel = f.tuneOne();
-  REQUIRE(kernel);
-  CHECK(kernel->report.config == "id=1");
+  const KernelReport kernel = f.tuned();
+  CHECK(kernel.config == "id=1");
   CHECK(stopOf(kernel) == "roof");
-  CHECK(kernel->report.candidates == 8);
-  CHECK(kernel->report.ruledOut == 2);
-  CHECK(kernel->report.bound.percent(*kernel->report.measuredUs) == doctest::Approx(98.04).epsilon(0.001));
+  CHECK(kernel.candidates == 8);
+  CHECK(kernel.ruledOut == 2);
+  CHECK(kernel.bound.percent(*kernel.measuredUs) == doctest::Approx(98.04).epsilon(0.001));
   f.reopen();
-  Result<TunedKernel> warm = f.tuneOne();
-  REQUIRE(warm);
+  const KernelReport warm = f.tuned();
   CHECK(stopOf(warm) == "roof");
-  CHECK(warm->report.ruledOut == 2);
+  CHECK(warm.ruledOut == 2);
 }
 
 TEST_CASE("search: whether one is found at 97 % of the bound or just below does not decide which wins") {
   for (double us : {10.2, 10.4}) {
     Fixture f({{0, {.us = us, .registers = 64}}, {1, {.us = us, .registers = 32}}, {2, {.us = us, .registers = 96}}});
     f.peaks = boundOfTenUs();
-    Result<TunedKernel> kernel = f.tuneOne();
-    REQUIRE(kernel);
-    CHECK(kernel->report.config == "id=1");
-    CHECK(kernel->report.candidates == 3);
+    const KernelReport kernel = f.tuned();
+    CHECK(kernel.config == "id=1");
+    CHECK(kernel.candidates == 3);
     CHECK(stopOf(kernel) == (us < 10.3 ? "roof" : "exhausted"));
   }
 }
@@ -49,10 +46,9 @@ TEST_CASE("search: a first look that beats the region's bound rules nobody out")
   Fixture f({{0, {.us = 10, .registers = 64}}, {1, {.us = 10.05, .registers = 32}}});
   f.peaks = boundOfTenUs();
   f.device.slownessOfVisit = [](int visit) { return visit == 0 ? 0.97 : 1; };
-  Result<TunedKernel> kernel = f.tuneOne();
-  REQUIRE(kernel);
-  CHECK(kernel->report.candidates == 2);
-  CHECK(kernel->report.config == "id=1");
+  const KernelReport kernel = f.tuned();
+  CHECK(kernel.candidates == 2);
+  CHECK(kernel.config == "id=1");
 }
 
 TEST_CASE("search: a bound within the tie of the fastest rules nobody out") {
@@ -60,10 +56,9 @@ TEST_CASE("search: a bound within the tie of the fastest rules nobody out") {
     Fixture f({{0, {.us = 20, .registers = 64}}, {1, {.us = 20.35, .registers = 32}}});
     f.peaks = boundOfTenUs();
     f.leastWork = [&](const codegen::TileConfig &config) { return leastWorkOf(config["id"] == 1 ? us : 0); };
-    Result<TunedKernel> kernel = f.tuneOne();
-    REQUIRE(kernel);
-    CHECK(kernel->report.ruledOut == (us > 20.4 ? 1 : 0));
-    CHECK(kernel->report.config == (us > 20.4 ? "id=0" : "id=1"));
+    const KernelReport kernel = f.tuned();
+    CHECK(kernel.ruledOut == (us > 20.4 ? 1 : 0));
+    CHECK(kernel.config == (us > 20.4 ? "id=0" : "id=1"));
   }
 }
 
@@ -89,16 +84,15 @@ TEST_CASE("search: what could not win even at its own bound is never compiled") 
   f.leastWork = [](const codegen::TileConfig &config) {
     return codegen::TileWork{config["id"] < 2 ? elements : 1.2 * 25e3, 0}; // 25 us.
   };
-  Result<TunedKernel> kernel = f.tuneOne();
-  REQUIRE(kernel);
-  CHECK(kernel->report.config == "id=1");
+  const KernelReport kernel = f.tuned();
+  CHECK(kernel.config == "id=1");
   CHECK(stopOf(kernel) == "exhausted");
-  CHECK(kernel->report.ruledOut == 6);
-  CHECK(kernel->report.candidates == 2);
+  CHECK(kernel.ruledOut == 6);
+  CHECK(kernel.candidates == 2);
   CHECK(f.compiler.compiled <= 3);
   f.peaks.measured = false; // A datasheet proves nothing.
   f.sourceSuffix = "v2";
-  CHECK(f.tuneOne()->report.ruledOut == 0);
+  CHECK(f.tuned().ruledOut == 0);
 }
 
 TEST_CASE("search: what ends it otherwise") {
@@ -106,22 +100,21 @@ TEST_CASE("search: what ends it otherwise") {
   for (int id = 0; id < 9; ++id)
     script[id] = {.us = 10.0 + id};
   Fixture f(script);
-  CHECK(stopOf(f.tuneOne()) == "candidates");
+  CHECK(stopOf(f.tuned()) == "candidates");
   f.script.erase(8);
   f.sourceSuffix = "v2";
-  CHECK(stopOf(f.tuneOne()) == "exhausted");
+  CHECK(stopOf(f.tuned()) == "exhausted");
   f.sourceSuffix = "v3";
   f.options.effort = Effort::None;
   f.isPresent = false;
-  CHECK(stopOf(f.tuneOne()) == "none");
+  CHECK(stopOf(f.tuned()) == "none");
 }
 
 TEST_CASE("search: a time that beats a ceiling raises it, and the store says so") {
   Fixture f({{0, {.us = 9.5}}, {1, {.us = 30}}});
   f.peaks = boundOfTenUs();
-  Result<TunedKernel> kernel = f.tuneOne();
-  REQUIRE(kernel);
-  CHECK(kernel->report.bound.boundUs == doctest::Approx(9.5));
+  const KernelReport kernel = f.tuned();
+  CHECK(kernel.bound.boundUs == doctest::Approx(9.5));
   std::optional<Peaks> raised = f.store->findPeaks("Fake GPU");
   REQUIRE(raised);
   CHECK(raised->copyBytesPerUs == doctest::Approx(8 * elements / 9.5));
@@ -134,10 +127,9 @@ TEST_CASE("search: seconds for a whole model are shared, and every kernel still 
     script[id] = {.us = 50e3, .runSeconds = 0.05};
   Fixture f(script);
   f.options.seconds = 0.2;
-  Result<TunedKernel> kernel = f.tuneOne();
-  REQUIRE(kernel);
+  const KernelReport kernel = f.tuned();
   CHECK(stopOf(kernel) == "budget");
-  CHECK(kernel->report.cut > 3);
+  CHECK(kernel.cut > 3);
 }
 
 TEST_CASE("search: the first guess of a kernel to come is compiled while this one is measured") {
@@ -147,7 +139,7 @@ TEST_CASE("search: the first guess of a kernel to come is compiled while this on
   Fixture f(script);
   f.peaks.copyBytesPerUs = 8 * elements / 16.0; // A bound of 16 us.
   f.options.effort = Effort::Full;
-  CHECK(f.tuneOne()->report.config == "id=10"); // Not among quick's first eight.
+  CHECK(f.tuned().config == "id=10"); // Not among quick's first eight.
   f.reopen();
   f.options.effort = Effort::Quick;
   f.options.compileThreads = 1;
@@ -178,20 +170,18 @@ TEST_CASE("search: more effort looks further and keeps what is known") {
   for (int id = 0; id < 20; ++id)
     script[id] = {.us = 100.0 - 3 * id};
   Fixture f(script);
-  Result<TunedKernel> quick = f.tuneOne();
-  REQUIRE(quick);
-  CHECK(quick->report.candidates == 8);
-  CHECK(quick->report.config == "id=7");
+  const KernelReport quick = f.tuned();
+  CHECK(quick.candidates == 8);
+  CHECK(quick.config == "id=7");
   f.reopen();
   f.options.effort = Effort::Full;
-  Result<TunedKernel> full = f.tuneOne();
-  REQUIRE(full);
-  CHECK(full->report.candidates == 20);
-  CHECK(full->report.config == "id=19");
+  const KernelReport full = f.tuned();
+  CHECK(full.candidates == 20);
+  CHECK(full.config == "id=19");
   CHECK(f.compiler.compiled == 12);
   f.reopen();
   f.options.effort = Effort::Quick;
-  CHECK(f.tuneOne()->report.fromCache); // Less effort is content with more.
+  CHECK(f.tuned().fromCache); // Less effort is content with more.
 }
 
 TEST_CASE("search: a budget never leaves a kernel without a config") {
@@ -199,10 +189,9 @@ TEST_CASE("search: a budget never leaves a kernel without a config") {
   for (int id = 0; id < 20; ++id)
     script[id] = {.us = 100, .fault = id < 17 ? Fault::CompileError : Fault::None};
   Fixture f(script);
-  Result<TunedKernel> kernel = f.tuneOne();
-  REQUIRE(kernel);
-  CHECK(kernel->report.config == "id=17");
-  CHECK(kernel->report.failed == 17);
+  const KernelReport kernel = f.tuned();
+  CHECK(kernel.config == "id=17");
+  CHECK(kernel.failed == 17);
 }
 
 TEST_CASE("search: too little time cuts candidates and says so") {
@@ -211,17 +200,16 @@ TEST_CASE("search: too little time cuts candidates and says so") {
     script[id] = {.us = 50e3, .runSeconds = 0.05};
   Fixture f(script);
   f.options.secondsPerKernel = 0.2;
-  Result<TunedKernel> kernel = f.tuneOne();
-  REQUIRE(kernel);
-  CHECK(kernel->report.config < "id=4"); // They take equally long, and little time is left to decide it.
-  CHECK(kernel->report.candidates >= 1);
-  CHECK(kernel->report.candidates < 4);
-  CHECK(kernel->report.cut == 8 - kernel->report.candidates);
+  const KernelReport kernel = f.tuned();
+  CHECK(kernel.config < "id=4"); // They take equally long, and little time is left to decide it.
+  CHECK(kernel.candidates >= 1);
+  CHECK(kernel.candidates < 4);
+  CHECK(kernel.cut == 8 - kernel.candidates);
 }
 
 TEST_CASE("search: a run that takes far longer than the fastest is a timeout") {
   Fixture f({{0, {.us = 20}}, {1, {.us = 10, .runSeconds = 1.1}}});
-  CHECK(f.tuneOne()->report.config == "id=0");
+  CHECK(f.tuned().config == "id=0");
   CHECK(f.failureOf(1) == "timeout");
 }
 
@@ -231,20 +219,18 @@ TEST_CASE("search: a kernel that is slow beyond its budget is run once and kept"
     script[id] = {.us = 1, .runSeconds = 0.1};
   Fixture f(script);
   f.options.secondsPerKernel = 0.05;
-  Result<TunedKernel> kernel = f.tuneOne();
-  REQUIRE(kernel);
+  const KernelReport kernel = f.tuned();
   CHECK(f.device.measured == 0);
-  CHECK(*kernel->report.measuredUs >= 1e5); // The check's own run.
-  CHECK(kernel->report.candidates == 1);
-  CHECK(kernel->report.cut == 7);
+  CHECK(*kernel.measuredUs >= 1e5); // The check's own run.
+  CHECK(kernel.candidates == 1);
+  CHECK(kernel.cut == 7);
 }
 
 TEST_CASE("search: a candidate that spills wins only when nothing else works") {
   Fixture f({{0, {.us = 1, .fault = Fault::CompileError}}, {1, {.us = 20, .spillBytes = 16}}});
-  Result<TunedKernel> kernel = f.tuneOne();
-  REQUIRE(kernel);
-  CHECK(kernel->report.config == "id=1");
-  CHECK(kernel->report.failed == 1);
+  const KernelReport kernel = f.tuned();
+  CHECK(kernel.config == "id=1");
+  CHECK(kernel.failed == 1);
 }
 
 TEST_CASE("search: what spills gives its place to the next in the ranking") {
@@ -255,11 +241,10 @@ TEST_CASE("search: what spills gives its place to the next in the ranking") {
     script[id].spillBytes = 8;
   script[11].us = 1; // Three have spilled, and three have come in.
   Fixture f(script);
-  Result<TunedKernel> kernel = f.tuneOne();
-  REQUIRE(kernel);
-  CHECK(kernel->report.config == "id=10");
-  CHECK(kernel->report.candidates == 11);
-  CHECK(kernel->report.failed == 3);
+  const KernelReport kernel = f.tuned();
+  CHECK(kernel.config == "id=10");
+  CHECK(kernel.candidates == 11);
+  CHECK(kernel.failed == 3);
   for (int id : {0, 3, 8})
     CHECK(f.failureOf(id) == "spill");
 }
@@ -278,9 +263,8 @@ TEST_CASE("search: a kernel for which everything failed is tried again by the ne
   REQUIRE_FALSE(f.tuneOne());
   f.reopen();
   f.script[1].fault = Fault::None; // As if the check or the compiler had been at fault.
-  Result<TunedKernel> kernel = f.tuneOne();
-  REQUIRE(kernel);
-  CHECK(kernel->report.config == "id=1");
+  const KernelReport kernel = f.tuned();
+  CHECK(kernel.config == "id=1");
 }
 
 TEST_CASE("search: a candidate that takes the device down is passed over by the next run") {
@@ -289,10 +273,9 @@ TEST_CASE("search: a candidate that takes the device down is passed over by the 
   REQUIRE_FALSE(lost);
   CHECK(lost.error().code == ErrorCode::NoDevice);
   f.reopen();
-  Result<TunedKernel> next = f.tuneOne();
-  REQUIRE(next);
-  CHECK(next->report.config == "id=2");
-  CHECK(next->report.failed == 1);
+  const KernelReport next = f.tuned();
+  CHECK(next.config == "id=2");
+  CHECK(next.failed == 1);
 }
 
 TEST_CASE("search: a candidate with which the machine went down twice is not tried again") {
@@ -308,7 +291,7 @@ TEST_CASE("search: a candidate with which the machine went down twice is not tri
       db.exec("UPDATE measurements SET boot = 'an earlier one'");
     });
   }
-  CHECK(f.tuneOne()->report.config == "id=1");
+  CHECK(f.tuned().config == "id=1");
   CHECK(f.failureOf(0) == "crash");
 }
 
@@ -328,7 +311,7 @@ TEST_CASE("search: cancelling stops between candidates and keeps what was measur
   f.reopen();
   f.options.stop = {};
   f.options.progress = {};
-  CHECK(f.tuneOne()->report.config == "id=2");
+  CHECK(f.tuned().config == "id=2");
 }
 
 TEST_CASE("search: progress counts the candidates and tells the best time") {
