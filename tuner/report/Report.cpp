@@ -1,10 +1,10 @@
 #include "tuner/report/Report.h"
 
 #include "ir/Printable.h"
+#include "tuner/record/Json.h"
 #include "tuner/report/Svg.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <map>
@@ -12,8 +12,6 @@
 
 namespace kfuse::tuner {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json orNull(const std::optional<double> &value) { return value ? Json(*value) : Json(nullptr); }
 
@@ -145,7 +143,7 @@ std::string toJson(const TuneReport &report) {
             {"arena_lower_bound_bytes", report.arenaLowerBoundBytes},
             {"total_us", orNull(report.totalUs())},
             {"seconds", report.seconds}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+  return linesOf(json);
 }
 
 std::string toTable(const TuneReport &report, bool colour) {

@@ -1,9 +1,9 @@
 #include "tuner/store/StoreContents.h"
 
+#include "tuner/record/Json.h"
 #include "tuner/store/StoreColumns.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -13,8 +13,6 @@
 
 namespace kfuse::tuner {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr const char *format = "kfuse-results";
 constexpr int schema = 1;
@@ -105,8 +103,6 @@ template <class Record> Json jsonOf(const std::vector<Record> &records) {
   return list;
 }
 
-std::string dump(const Json &json) { return json.dump(2, ' ', false, Json::error_handler_t::replace); }
-
 /// What nlohmann says, without "[json.exception.out_of_range.403] ".
 std::string reasonOf(const std::exception &error) {
   std::string text = error.what();
@@ -167,15 +163,15 @@ std::optional<Error> readRows(const Json &json, const char *list, std::vector<Re
 
 } // namespace
 
-std::string toJson(const Choice &choice) { return dump(jsonOf(choice)); }
-std::string toJson(const Measurement &measurement) { return dump(jsonOf(measurement)); }
+std::string toJson(const Choice &choice) { return linesOf(jsonOf(choice)); }
+std::string toJson(const Measurement &measurement) { return linesOf(jsonOf(measurement)); }
 
 std::string toJson(const StoreContents &contents) {
-  return dump({{"format", format},
-               {"schema", schema},
-               {"choices", jsonOf(contents.choices)},
-               {"measurements", jsonOf(contents.measurements)},
-               {"peaks", jsonOf(contents.peaks)}});
+  return linesOf({{"format", format},
+                  {"schema", schema},
+                  {"choices", jsonOf(contents.choices)},
+                  {"measurements", jsonOf(contents.measurements)},
+                  {"peaks", jsonOf(contents.peaks)}});
 }
 
 Result<StoreContents> parseContents(std::string_view text) {
