@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Fails where the documents do not match the repository: the README's program is the end of examples/minimal.cpp,
-links lead somewhere, to a heading where they name one, every error code is in the table of exit statuses, and the pages
-of results stay short: history belongs to git.
+links lead somewhere, to a heading where they name one, what pages about the source name is there, the page on ops knows every
+place that names its example, every error code is in the table of exit statuses, and the pages of results stay short:
+history belongs to git.
 
 Usage: docs.py REPOSITORY
 """
@@ -10,12 +11,52 @@ import re
 import sys
 
 MOST_LINES = {"docs/performance.md": 200, "docs/experiments.md": 200}
+OF_THE_SOURCE = ("architecture", "graphs", "kernels", "numbers", "tuning", "adding-an-op", "adding-a-gpu")
+FOLDERS = ("ir", "passes", "codegen", "runtime", "tuner", "tools", "include", "python", "bench", "examples", "tests", "docs", "cmake")
+SUFFIXES = (".h", ".cpp", ".c", ".cuh", ".td", ".py", ".pyi", ".sh", ".txt", ".cmake", ".mlir")
 
 
 def anchors(page: pathlib.Path):
     """What links may name after a #: a page's headings, as GitHub spells them."""
     headings = re.findall(r"^#+ (.*)", re.sub(r"```.*?```", "", page.read_text(), flags=re.S), re.M)
     return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+def missing_names(root: pathlib.Path):
+    """Paths, files, classes and functions that a page about the source names, and the source does not have. A path may
+    begin at any folder, and lack its suffix; a test is named as its file is."""
+    paths, words = set(), set()
+    for file in (f for folder in FOLDERS for f in (root / folder).rglob("*") if "__pycache__" not in f.parts):
+        parts = file.relative_to(root).parts
+        for begin in range(len(parts)):
+            paths |= {(path := "/".join(parts[begin:])), re.sub(r"\.\w+$", "", path)}
+        if file.suffix in SUFFIXES and parts[0] != "docs" and file.is_file():
+            words |= set(re.findall(r"\w+", file.read_text(errors="replace")))
+    paths |= set(FOLDERS)
+    for name in OF_THE_SOURCE:
+        text = re.sub(r"```.*?```", "", (root / f"docs/{name}.md").read_text(), flags=re.S)
+        for named in re.findall(r"`([^`\n]+)`", text):
+            if re.fullmatch(r"[\w.+-]+(/[\w.+-]+)+/?|[A-Za-z]\w*\.(cpp|h|cuh|py|sh|td|mlir)", named):
+                is_there = named.rstrip("/") in paths or "NAME" in named or named.endswith(".db")
+            elif re.fullmatch(r"(\w+::)*\w*[A-Z]\w*(\(\))?", named):
+                is_there = named in paths or words.issuperset(re.findall(r"\w+", named))
+            else:
+                continue
+            if not is_there:
+                yield f"docs/{name}.md: `{named}` is not in the source"
+
+
+def unnamed_places(root: pathlib.Path):
+    """Files that name the op which docs/adding-an-op.md takes as its example, of which the page says nothing: neither they
+    nor a folder of theirs."""
+    page = (root / "docs/adding-an-op.md").read_text()
+    example = re.search(r'def Kfuse_\w+Op : Kfuse_UnaryOp<"(\w+)">', page).group(1)
+    for folder in (f for f in FOLDERS if f != "docs"):
+        for file in (f for f in (root / folder).rglob("*") if f.suffix in SUFFIXES):
+            path = file.relative_to(root)
+            places = [path.as_posix(), *(p.as_posix() for p in path.parents if len(p.parts) > 1)]
+            if re.search(rf"\b{example}\b", file.read_text(errors="replace")) and not any(p in page for p in places):
+                yield f"docs/adding-an-op.md: {path} names the op {example}, and the page says nothing of it"
 
 
 def problems(root: pathlib.Path):
@@ -36,6 +77,9 @@ def problems(root: pathlib.Path):
             elif anchor and anchor not in anchors(target):
                 yield f"{page.relative_to(root)}: {link}#{anchor}: no such heading"
 
+    yield from missing_names(root)
+    yield from unnamed_places(root)
+
     for name, most in MOST_LINES.items():
         if (lines := len((root / name).read_text().splitlines())) > most:
             yield f"{name}: {lines} lines, {most} at most; keep what is current, one table a subject"
@@ -47,5 +91,5 @@ def problems(root: pathlib.Path):
 
 
 found = list(problems(pathlib.Path(sys.argv[1])))
-print("\n".join(found) or "docs: program, links, statuses and lengths match")
+print("\n".join(found) or "docs: program, links, names, statuses and lengths match")
 sys.exit(bool(found))
