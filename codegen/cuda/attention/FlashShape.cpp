@@ -27,8 +27,8 @@ int64_t valueStride(const FlashProblem &p) { return static_cast<int64_t>(llvm::a
 
 /// What the estimates know of an H100. The constants of mma.sync's kernels order 360 configs of heads of 64 best
 /// (bench/sweeps/flash_mma_h100.csv): the first of each shape reaches 95 to 96 % of the fastest, the first 8 98 % and
-/// more. Those of plain FMAs, of splits and of all kernels are by hand (commits 6594641, 49cfdb9 and 5357c90; the sweeps
-/// were not kept). Those of wgmma are WgmmaTerms, but for its shares.
+/// more. Those of plain FMAs, of splits and of all kernels are by hand (commits 6594641, 49cfdb9 and 5357c90; the
+/// sweeps were not kept). Those of wgmma are WgmmaTerms, but for its shares.
 struct Coefficients {
   double exponentials = 16, instructions = 128; ///< That an SM issues in a clock.
   // mma.sync.
