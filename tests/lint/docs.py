@@ -59,6 +59,18 @@ def unnamed_places(root: pathlib.Path):
                 yield f"docs/adding-an-op.md: {path} names the op {example}, and the page says nothing of it"
 
 
+def variant_numbers(root: pathlib.Path):
+    """The numbers of the variants of matrix products, which docs/tuning.md explains, and the next free one."""
+    sources = "".join(file.read_text() for file in sorted((root / "codegen/cuda/matmul").glob("*.cpp")))
+    numbers = set(map(int, re.findall(r"MatmulVariant\(\{(\d+),", sources)))
+    listed = re.search(r"`variant=` in the config: (.*?)\)", (root / "docs/tuning.md").read_text(), re.S).group(1)
+    if (explained := set(map(int, re.findall(r"(?:^|,)\s*(\d)\s", listed)))) != numbers:
+        yield f"docs/tuning.md: explains variants {sorted(explained)}, there are {sorted(numbers)}"
+    free = re.search(r"the next\s+free one is (\d+)", (root / "docs/adding-an-op.md").read_text()).group(1)
+    if int(free) <= max(numbers):
+        yield f"docs/adding-an-op.md: the next free variant is {max(numbers) + 1}, not {free}"
+
+
 def problems(root: pathlib.Path):
     readme = (root / "README.md").read_text()
     shown = re.search(r"```cpp\n(.*?)```", readme, re.S)
@@ -79,6 +91,7 @@ def problems(root: pathlib.Path):
 
     yield from missing_names(root)
     yield from unnamed_places(root)
+    yield from variant_numbers(root)
 
     for name, most in MOST_LINES.items():
         if (lines := len((root / name).read_text().splitlines())) > most:
