@@ -101,6 +101,17 @@ Result<void> describe(Region &region, Block &body) {
   return {};
 }
 
+/// An update writes a part of its state: an element for each index that it is stored at, however many a product or a
+/// reduction goes through for it.
+double elementsWritten(const ir::ScalarGraph &graph, const ir::ScalarOutput &output) {
+  if (output.inPlace < 0)
+    return static_cast<double>(elementCount(output.shape));
+  double elements = 1;
+  for (auto [dim, extent] : llvm::enumerate(graph.domain.extents))
+    elements *= output.map.isFunctionOfDim(dim) ? static_cast<double>(extent) : 1;
+  return elements;
+}
+
 Result<Region> makeScalarRegion(Block &body) {
   Result<ir::ScalarGraph> graph = ir::scalariseRegion(body);
   if (!graph)
@@ -120,10 +131,8 @@ Result<Region> makeScalarRegion(Block &body) {
                                             ", of which two share a byte; their elements are only read"};
   for (auto [elements, input] : llvm::zip_equal(elementsRead(region.graph), region.graph.inputs))
     region.bytesRead += bytesOf(elements, input.type);
-  for (const ir::ScalarOutput &output : region.graph.outputs) {
-    int64_t elements = output.inPlace < 0 ? elementCount(output.shape) : region.graph.domain.points();
-    region.bytesWritten += bytesOf(static_cast<double>(elements), output.type);
-  }
+  for (const ir::ScalarOutput &output : region.graph.outputs)
+    region.bytesWritten += bytesOf(elementsWritten(region.graph, output), output.type);
   return region;
 }
 
