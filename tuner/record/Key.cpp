@@ -7,6 +7,8 @@
 #include <llvm/ADT/StringExtras.h>
 #include <llvm/Support/SHA256.h>
 
+#include <algorithm>
+
 namespace kfuse::tuner {
 namespace {
 
@@ -66,6 +68,13 @@ std::string sha256(std::string_view text) { return sha256(std::as_bytes(std::spa
 std::string tuningKey(const codegen::KernelPlan &plan, std::string_view compilerVersion, std::string_view sku) {
   return stableHash({plan.source, fmt::format("{}", fmt::join(plan.options, "\n")), launchesAndBuffers(plan),
                      plan.target, compilerVersion, sku});
+}
+
+std::string codeKey(const codegen::KernelPlan &plan) {
+  std::string_view code = plan.source; // Behind the comments at its head, which say what the region is.
+  while (code.starts_with("//"))
+    code.remove_prefix(std::min(code.find('\n'), code.size() - 1) + 1);
+  return stableHash({code, fmt::format("{}", fmt::join(plan.options, "\n")), plan.target});
 }
 
 std::string regionKey(std::string_view signature, std::string_view templateVersion, std::string_view target,

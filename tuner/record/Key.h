@@ -25,6 +25,9 @@ std::string sha256(std::string_view text);
 /// options, launches, buffers, compiler and device. The plan's name is for people and is left out.
 std::string tuningKey(const codegen::KernelPlan &plan, std::string_view compilerVersion, std::string_view sku);
 
+/// Key of what a plan's source compiles to, whatever its launches and buffers are, which its comments may name.
+std::string codeKey(const codegen::KernelPlan &plan);
+
 /// Key under which the choice for one region is found without emitting any candidate.
 /// `templateVersion` is the template's name and revision.
 std::string regionKey(std::string_view signature, std::string_view templateVersion, std::string_view target,

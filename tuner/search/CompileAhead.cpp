@@ -1,12 +1,17 @@
 #include "tuner/search/CompileAhead.h"
 
+#include "tuner/record/Key.h"
 #include "tuner/record/Trace.h"
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
 
 namespace kfuse::tuner {
 namespace {
+
+/// Machine code and PTX of a product are 0.2 to 0.4 MB; four buckets of lengths have as many kernels and candidates.
+constexpr std::size_t mostCodes = 128;
 
 Result<runtime::CompiledKernel> compileOrFail(runtime::KernelCompiler &compiler, const codegen::KernelPlan &plan) {
   Span span("compile", plan.name);
@@ -30,9 +35,9 @@ CompileAhead::~CompileAhead() {
 
 void CompileAhead::want(const std::string &key, const codegen::KernelPlan &plan) {
   std::scoped_lock lock(mutex);
-  const auto [found, isNew] = jobs.try_emplace(key, Job{.plan = plan, .result = {}});
+  const auto [found, isNew] = jobs.try_emplace(key, Job{.plan = plan, .code = codeKey(plan)});
   found->second.isDropped = false;
-  if (isNew)
+  if (isNew && !findCode(found->second))
     queue.push_back(key);
   if (workers.size() < std::min(threads, jobs.size()))
     workers.emplace_back([this, isTraced = isTracing()](const std::stop_token &stop) {
@@ -40,6 +45,37 @@ void CompileAhead::want(const std::string &key, const codegen::KernelPlan &plan)
       work(stop);
     });
   wake.notify_one();
+}
+
+bool CompileAhead::findCode(Job &job) {
+  const auto known = codes.find(job.code);
+  if (known == codes.end())
+    return false;
+  known->second.lastUse = ++uses;
+  job.hasBegun = true;
+  job.result = known->second.result;
+  return true;
+}
+
+void CompileAhead::finish(const std::string &code, Compiled result) {
+  codes[code] = {result, ++uses};
+  if (!*result) // It may have been short of memory.
+    codes.erase(code);
+  for (auto entry = jobs.begin(); entry != jobs.end();) {
+    Job &job = entry->second;
+    const bool waits = job.hasBegun && !job.result && job.code == code;
+    if (waits)
+      job.result = result;
+    entry = waits && job.isDropped ? jobs.erase(entry) : std::next(entry);
+  }
+  while (codes.size() > mostCodes) {
+    const auto oldest = std::ranges::min_element(
+        codes, {}, [&](const auto &entry) { return entry.second.result ? entry.second.lastUse : uses + 1; });
+    if (!oldest->second.result)
+      break;
+    codes.erase(oldest);
+  }
+  finished.notify_all();
 }
 
 void CompileAhead::wantFirst(const std::string &key, const codegen::KernelPlan &plan) {
@@ -65,15 +101,18 @@ void CompileAhead::work(const std::stop_token &stop) {
       continue;
     if (stopped.stop_requested())
       continue;
-    Job &job = found->second; // Stays where it is, and nobody else touches it, until it has a result.
+    Job &job = found->second; // Stays where it is, and nobody else touches its plan, until it has a result.
+    if (findCode(job)) {
+      finished.notify_all();
+      continue;
+    }
     job.hasBegun = true;
+    codes[job.code] = {};
+    const std::string code = job.code;
     lock.unlock();
-    Result<runtime::CompiledKernel> result = compileOrFail(compiler, job.plan);
+    auto result = std::make_shared<const Result<runtime::CompiledKernel>>(compileOrFail(compiler, job.plan));
     lock.lock();
-    job.result.emplace(std::move(result));
-    if (job.isDropped)
-      jobs.erase(found);
-    finished.notify_all();
+    finish(code, std::move(result));
   }
 }
 
@@ -82,9 +121,9 @@ Result<runtime::CompiledKernel> CompileAhead::take(const std::string &key, const
   std::unique_lock lock(mutex);
   Job &job = jobs.at(key);
   putFirst(key);
-  if (!finished.wait(lock, stopped, [&] { return job.result.has_value(); }))
+  if (!finished.wait(lock, stopped, [&] { return job.result != nullptr; }))
     return Error{ErrorCode::Cancelled, "tuning was cancelled while kernel " + plan.name + " compiled"};
-  Result<runtime::CompiledKernel> result = std::move(*job.result);
+  Result<runtime::CompiledKernel> result = *job.result; // Others may have the same.
   jobs.erase(key);
   return result;
 }
@@ -102,7 +141,7 @@ void CompileAhead::drop(const std::string &key) {
 void CompileAhead::finishBy(std::chrono::steady_clock::time_point deadline) {
   std::unique_lock lock(mutex);
   auto haveEnded = [&] {
-    return std::all_of(jobs.begin(), jobs.end(), [](const auto &job) { return job.second.result.has_value(); });
+    return std::all_of(jobs.begin(), jobs.end(), [](const auto &job) { return job.second.result != nullptr; });
   };
   if (finished.wait_until(lock, stopped, deadline, haveEnded))
     return;
@@ -113,7 +152,7 @@ void CompileAhead::finishBy(std::chrono::steady_clock::time_point deadline) {
 bool CompileAhead::isReady(const std::string &key) {
   std::scoped_lock lock(mutex);
   auto found = jobs.find(key);
-  return found != jobs.end() && found->second.result;
+  return found != jobs.end() && found->second.result != nullptr;
 }
 
 } // namespace kfuse::tuner

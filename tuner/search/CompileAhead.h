@@ -5,8 +5,10 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <stop_token>
@@ -16,7 +18,8 @@
 
 namespace kfuse::tuner {
 
-/// A pool over one compiler. Plans are known by their tuningKey; each is compiled once for whoever takes it.
+/// A pool over one compiler. Plans are known by their tuningKey; each is compiled once for whoever takes it. Plans that
+/// differ in launches and buffers alone, as those of neighbouring lengths do, have one code, which is compiled once.
 class CompileAhead {
 public:
   /// `compiler` must outlive it; `threads` 0 stands for one per core. Threads start with the first plan. Once `stop`
@@ -40,13 +43,23 @@ public:
   bool isReady(const std::string &key);
 
 private:
+  using Compiled = std::shared_ptr<const Result<runtime::CompiledKernel>>;
   struct Job {
     codegen::KernelPlan plan;
-    bool hasBegun = false;
+    std::string code;       ///< Its codeKey.
+    bool hasBegun = false;  ///< It is compiled, or one of the same code is.
     bool isDropped = false; ///< While it is compiled.
-    std::optional<Result<runtime::CompiledKernel>> result;
+    Compiled result{};
+  };
+  struct Code {
+    Compiled result; ///< Null while it is compiled.
+    std::uint64_t lastUse = 0;
   };
   void work(const std::stop_token &stop);
+  /// Under the lock: the job has what was compiled of its code before.
+  bool findCode(Job &job);
+  /// Under the lock: all jobs of the code that wait for it have it.
+  void finish(const std::string &code, Compiled result);
   /// Under the lock: a job that has not begun goes before all others.
   void putFirst(const std::string &key);
 
@@ -56,6 +69,8 @@ private:
   std::mutex mutex;
   std::condition_variable_any wake, finished;
   std::map<std::string, Job> jobs;
+  std::map<std::string, Code> codes; ///< By codeKey: those used last, and those under way.
+  std::uint64_t uses = 0;
   std::deque<std::string> queue; ///< Keys of jobs that have not begun, and of some dropped.
   std::vector<std::jthread> workers;
 };

@@ -38,7 +38,7 @@ public:
 
 codegen::KernelPlan named(const std::string &name) {
   codegen::KernelPlan plan;
-  plan.name = name;
+  plan.name = plan.source = name;
   return plan;
 }
 
@@ -98,6 +98,28 @@ TEST_CASE("CompileAhead: what is dropped is forgotten when it ends, unless it is
     ahead.drop("gate");
     CHECK_FALSE(ahead.isReady("gate"));
   }
+}
+
+TEST_CASE("CompileAhead: plans of one code are compiled once, whoever asks for it and when") {
+  RecordingCompiler compiler;
+  CompileAhead ahead(compiler, 2);
+  auto plan = [](const std::string &head, const std::string &code, unsigned blocks) {
+    codegen::KernelPlan made = named("gate");
+    made.source = "// " + head + "\n" + code;
+    made.launches = {{.entry = "f", .grid = {blocks, 1, 1}}};
+    return made;
+  };
+  ahead.want("64 rows", plan("64 rows", "f()", 4));
+  compiler.isAtGate.wait(false);
+  ahead.want("128 rows", plan("128 rows", "f()", 8)); // While it is compiled.
+  CHECK_FALSE(ahead.isReady("128 rows"));
+  compiler.open();
+  CHECK(ahead.take("64 rows", plan("64 rows", "f()", 4))->log == "gate");
+  CHECK(ahead.take("128 rows", plan("128 rows", "f()", 8))->log == "gate");
+  CHECK(ahead.take("256 rows", plan("256 rows", "f()", 16))->log == "gate"); // Behind it.
+  CHECK(compiler.order == "gate ");
+  CHECK(ahead.take("other", plan("64 rows", "g()", 4))->log == "gate");
+  CHECK(compiler.order == "gate gate ");
 }
 
 TEST_CASE("CompileAhead: at the deadline what has not begun is dropped") {
