@@ -125,6 +125,36 @@ TEST_CASE("Emulated run extent: rows of tiles of wgmma") {
   checkAll(product(600, 64, 136, true), codegen::cuda::matmulSm90Template(), 0, 1, 3, granule);
 }
 
+TEST_CASE("Emulated run extent: tiles of wgmma whose columns are rows of the result") {
+  ir::Target target = *ir::findTarget("sm_90a");
+  target.multiprocessors = 3;
+  const codegen::KernelTemplate &kernel = codegen::cuda::matmulSm90Template();
+  for (const TemplateCase &source : {product(300, 264, 72), product(300, 136, 72, true)}) {
+    RegionCase given(source);
+    std::vector<codegen::TileConfig> swapped = kernel.candidates(given.region, target);
+    std::erase_if(swapped, [](const codegen::TileConfig &config) { return config.valueOr("swap", 0) == 0; });
+    REQUIRE_FALSE(swapped.empty());
+    const codegen::TileConfig &config = swapped.front();
+    check({given, kernel, 0, 1, config["m"] * config["cluster_m"]}, config, target);
+  }
+}
+
+TEST_CASE("Emulated run extent: bounds of a run whose rows end in whole tiles have one code") {
+  const codegen::KernelTemplate &kernel = codegen::cuda::matmulSm90Template();
+  const ir::Target &target = *ir::findTarget("sm_90a");
+  auto sourceOf = [&](int rows) {
+    RegionCase given(product(rows, 4096, 512));
+    const codegen::TileConfig config{{"cluster_m", 1}, {"cluster_n", 1}, {"k", 64},      {"m", 128},
+                                     {"n", 128},       {"pingpong", 0},  {"swizzle", 1}, {"swizzle_n", 0},
+                                     {"split_k", 1},   {"stages", 4}};
+    Result<codegen::KernelPlan> plan = kernel.emit(given.region, config, target);
+    REQUIRE_MESSAGE(plan, plan.error().message);
+    return plan->source.substr(plan->source.find("#include")); // Its head names the region.
+  };
+  CHECK(sourceOf(1024) == sourceOf(1280));
+  CHECK(sourceOf(1024) != sourceOf(1240));
+}
+
 TEST_CASE("Emulated run extent: tiles of wgmma of a last wave, which clusters share") {
   ir::Target target = *ir::findTarget("sm_90a");
   target.multiprocessors = 5; // Of 7 tiles or of 13 some are left, and one or more contributors for each.

@@ -43,7 +43,28 @@ struct Shape {
   int64_t m, n;
   bool pingPong;
   int64_t clusterM, clusterN;
+  bool swap = false; ///< Whether the instruction's 64-row side lies along N.
 };
+
+/// Tiles whose rows of the result are the instruction's columns: equal shares of few rows, in multiples of 8. 274 rows
+/// are 2 of 144, where tiles of 128 would compute 384.
+std::vector<Shape> swappedShapes(int64_t rows) {
+  constexpr int64_t widest = 256, mostRows = 1024, mostAccumulators = 160;
+  struct Tile {
+    int64_t n;
+    bool pingPong;
+  };
+  std::vector<Shape> shapes;
+  const int64_t fewest = ceilDiv(rows, widest);
+  for (int64_t parts = fewest; rows <= mostRows && parts < fewest + 3; ++parts)
+    for (auto [n, pingPong] : {Tile{128, false}, {256, false}, {64, true}, {128, true}})
+      for (auto [clusterM, clusterN] : {std::pair<int64_t, int64_t>{1, 1}, {2, 1}, {1, 2}}) {
+        const int64_t m = llvm::alignTo(ceilDiv(rows, parts), 8);
+        if (m >= 64 && n / (pingPong ? 1 : 2) / 64 * m / 2 <= mostAccumulators)
+          shapes.push_back({m, n, pingPong, clusterM, clusterN, true});
+      }
+  return shapes;
+}
 
 std::vector<Shape> tiledShapes() {
   struct Tile {
@@ -91,6 +112,7 @@ public:
   ir::FusionDecision takes(const Region &region, const MatmulProblem &problem, const ir::Target &target) const override;
   std::vector<EstimatedConfig> space(const Region &region, const MatmulProblem &problem,
                                      const ir::Target &target) const override;
+  std::int64_t estimateGroup(const TileConfig &config) const override { return isSwapped(config); }
   Result<KernelPlan> print(const Region &region, const TileConfig &config, const ir::Target &target) const override;
 };
 
@@ -145,18 +167,26 @@ std::vector<EstimatedConfig> MatmulSm90Template::space(const Region &region, con
   // search rejects. Where rows are reduced, as many values of the row lie beside the accumulators.
   const int64_t mostAccumulators = problem.reducesRows ? 128 : 192;
   std::vector<EstimatedConfig> ranked;
-  for (const Shape &shape : problem.reducesRows ? wholeRowShapes(problem.N) : tiledShapes()) {
-    const auto [m, columns, pingPong, clusterM, clusterN] = shape;
+  std::vector<Shape> shapes = problem.reducesRows ? wholeRowShapes(problem.N) : tiledShapes();
+  if (!problem.reducesRows && problem.placed && !problem.readsRows())
+    llvm::append_range(shapes, swappedShapes(problem.M));
+  for (const Shape &shape : shapes) {
+    const auto [m, columns, pingPong, clusterM, clusterN, swap] = shape;
     const int64_t n = columns / products; // The epilogue takes segments of 16 columns of each product.
     if (n % 16 != 0 || !dividesInto(m, clusterN, rowsAlongK) || !dividesInto(n, clusterM, columnsAlongK))
+      continue;
+    // A warpgroup has 64 rows of each product, as the instruction has them.
+    if (swap && products > 1 && columns / (pingPong ? 1 : 2) != 64 * products)
       continue;
     if ((clusterM > 1 && problem.M <= m) || (clusterN > 1 && problem.N <= n))
       continue;
     if ((m >= 2 * problem.M && m > 64) || (n >= 2 * problem.N && n > 64))
       continue;
-    const TileConfig tile{
+    TileConfig tile{
         {"cluster_m", clusterM}, {"cluster_n", clusterN}, {"k", depth},     {"m", m},       {"n", n},
         {"pingpong", pingPong},  {"swizzle", 1},          {"swizzle_n", 0}, {"split_k", 1}, {"stages", mostStages}};
+    if (swap)
+      tile = std::move(tile).with("swap", 1);
     if (accumulatorRegisters(problem, tile) <= mostAccumulators)
       addConfigs(ranked, region, problem, tile, target);
   }
@@ -176,27 +206,48 @@ void passPartialSums(KernelPlan &plan, const MatmulProblem &problem, const TileC
   launch.args.push_back({KernelArg::Kind::Workspace, plan.zeroedBytes});
 }
 
+/// The problem as a kernel's text has it. Where a run ends the rows, whose last ones lie in whole tiles, the text needs
+/// no number of them: all bounds have the same one, and neighbouring buckets of lengths one code.
+MatmulProblem printedProblem(const MatmulProblem &problem, const TileConfig &config) {
+  constexpr int64_t anyRows = 1 << 20;
+  const std::optional<ir::RunExtent> &end = problem.graph.graph.runExtent;
+  const bool endsInTiles = problem.M % (config["m"] * config["cluster_m"]) == 0 && problem.batches == 1;
+  MatmulProblem printed = problem;
+  if (end && end->dim == problem.dimM && endsInTiles)
+    printed.M = anyRows;
+  return printed;
+}
+
 Result<KernelPlan> MatmulSm90Template::print(const Region &region, const TileConfig &config,
                                              const ir::Target &target) const {
   const sm90::Problem problem(*MatmulProblem::of(region));
-  const TmaSide rowSide = sideOf(problem, 0), columnSide = sideOf(problem, 1);
-  const DType rowsType = problem.elementType(0), columnsType = problem.elementType(1);
+  const MatmulProblem printed = printedProblem(problem, config);
+  const bool swapped = isSwapped(config);
+  const unsigned rowsAt = swapped ? 1 : 0, columnsAt = 1 - rowsAt; // Which operands.
+  const TmaSide rowSide = sideOf(problem, rowsAt), columnSide = sideOf(problem, columnsAt);
+  const DType rowsType = problem.elementType(rowsAt), columnsType = problem.elementType(columnsAt);
   const int64_t clusterM = config["cluster_m"], clusterN = config["cluster_n"];
   const Grid grid = gridOf(problem, config, target);
   const TmaResult *result = problem.resultThroughTma(config);
-  const int64_t epilogueVector = result || problem.reducesRows ? RowEpilogue::lanesOfWgmma : 8;
-  MatmulPrinter printer(region, problem, config, target, epilogueVector);
+  const int64_t epilogueVector = swapped ? 1 : result || problem.reducesRows ? RowEpilogue::lanesOfWgmma : 8;
+  const int64_t ofN = columnsOf(problem, config), tileRows = swapped ? ofN : config["m"],
+                tileColumns = swapped ? config["m"] : ofN, clusterRows = swapped ? clusterN : clusterM,
+                clusterColumns = swapped ? clusterM : clusterN;
+  const std::string ofNText = std::string(problem.count() > 1 ? "2 * " : "") + "tileN";
+  MatmulPrinter printer(region, printed, config, target, epilogueVector);
   printer.writeHead("gemm_sm90.cuh");
   auto field = [](const std::string &text) { return "static constexpr " + text + ";"; };
   auto number = [](const char *name, int64_t value) { return std::string(name) + " = " + std::to_string(value); };
   printer.writeConfig(
       threads,
-      {field("int " + number("rows", problem.M) + ", " + number("columns", problem.N)),
-       field("int tileRows = tileM, tileColumns = " + std::string(problem.count() > 1 ? "2 * " : "") + "tileN, " +
-             number("stages", config["stages"])),
-       field("int " + number("clusterRows", clusterM) + ", " + number("clusterColumns", clusterN)),
-       field(std::string("bool pingPong = ") + (config["pingpong"] ? "true" : "false") +
-             ", tileSwizzleColumns = " + (config["swizzle_n"] ? "true" : "false")),
+      {field("int " + number("rows", swapped ? problem.N : printed.M) + ", " +
+             number("columns", swapped ? printed.M : problem.N)),
+       field("int tileRows = " + (swapped ? ofNText : "tileM") + ", tileColumns = " + (swapped ? "tileM" : ofNText) +
+             ", " + number("stages", config["stages"])),
+       field("int " + number("clusterRows", clusterRows) + ", " + number("clusterColumns", clusterColumns)),
+       field(std::string("bool ") + (swapped ? "swapped = true, " : "") +
+             "pingPong = " + (config["pingpong"] ? "true" : "false") +
+             ", tileSwizzleColumns = " + ((config["swizzle_n"] != 0) != swapped ? "true" : "false")),
        field(sharesTilesOfRun(problem, config)
                  ? "int " + number("streamKTiles", grid.places) + ", " + number("mostSegments", config["segments"]) +
                        ", " + number("segmentCost", segmentCost) + ", " + number("leastBlocks", leastBlocks)
@@ -204,12 +255,11 @@ Result<KernelPlan> MatmulSm90Template::print(const Region &region, const TileCon
                        number("contributors", grid.contributors) + ", " + number("segments", grid.segments) + ", " +
                        number("segmentBlocks", grid.segmentBlocks))});
   const int64_t gridBlocks = grid.clusters * clusterM * clusterN;
-  const TmaArgument rowsArgument = writeTmaSide(printer, rowSide, "Rows",
+  const TmaArgument rowsArgument = writeTmaSide(printer, sideOf(printed, rowsAt), "Rows",
                                                 earlyBlocks(region, rowSide, rowsType, gridBlocks, target)),
-                    columnsArgument = writeTmaSide(printer, columnSide, "Columns",
+                    columnsArgument = writeTmaSide(printer, sideOf(printed, columnsAt), "Columns",
                                                    earlyBlocks(region, columnSide, columnsType, gridBlocks, target));
-  const int64_t columns = columnsOf(problem, config);
-  writeProduct(printer.out(), rowsType, columnsType, columns, rowSide, columnSide);
+  writeProduct(printer.out(), rowsType, columnsType, tileColumns, rowSide, columnSide);
   if (problem.reducesRows)
     RowEpilogue(problem).write(printer, result);
   else if (result)
@@ -237,11 +287,12 @@ Result<KernelPlan> MatmulSm90Template::print(const Region &region, const TileCon
           (result && result->read ? "const __grid_constant__ TensorMap readMap, " : ""),
       grid.places > 0 ? ", unsigned *flags, float *partials" : "");
   KernelPlan plan = printer.plan(threads, sharedBytes(problem, config));
-  std::vector<TensorMapRecipe> maps = recipesOf(rowSide, rowsType, config["m"], clusterN);
-  llvm::append_range(maps, recipesOf(columnSide, columnsType, columnsOf(problem, config), clusterM));
-  const auto boxColumns = static_cast<uint32_t>(storedColumns(config));
+  std::vector<TensorMapRecipe> maps = recipesOf(rowSide, rowsType, tileRows, clusterColumns);
+  llvm::append_range(maps, recipesOf(columnSide, columnsType, tileColumns, clusterRows));
+  const auto boxColumns = static_cast<uint32_t>(swapped ? 64 : storedColumns(config)),
+             boxRows = static_cast<uint32_t>(swapped ? turnedRows(config) : 16);
   if (result)
-    maps.push_back(result->written.recipe(boxColumns));
+    maps.push_back(result->written.recipe(boxColumns, boxRows));
   if (result && result->read)
     maps.push_back(result->read->recipe(boxColumns));
   passTensorMaps(plan, std::move(maps));

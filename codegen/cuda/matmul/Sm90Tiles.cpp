@@ -34,6 +34,8 @@ int64_t exchangeBytes(const TileConfig &config) {
 /// What the warps stage: two buffers of 16 bits for TMA (device/matmul/warp_store.cuh), or f32
 /// (device/matmul/warp_tile.cuh). For 128 x 256 the one leaves room for four stages, the other for three.
 int64_t stagingBytes(const Problem &problem, const TileConfig &config) {
+  if (isSwapped(config)) // Two pieces of each warpgroup's rows of 64 columns (device/matmul/column_store.cuh).
+    return consumerWarps / 4 * 2 * turnedRows(config) * lineBytes;
   const int64_t tiles = problem.resultThroughTma(config) ? 2 * 16 * storedColumns(config) * 2 : 0;
   if (problem.reducesRows)
     return consumerWarps * llvm::alignTo(tiles + exchangeBytes(config), 1024);
@@ -52,7 +54,11 @@ llvm::SmallVector<ir::Scalar> valuesOf(const LinearGraph &graph) {
 
 int64_t storedColumns(const TileConfig &config) { return config["n"] % 64 == 0 ? 64 : config["n"] % 32 == 0 ? 32 : 16; }
 
+int64_t turnedRows(const TileConfig &config) { return config["m"] % 32 == 0 ? 16 : 8; }
+
 int64_t accumulatorRegisters(const MatmulProblem &problem, const TileConfig &config) {
+  if (isSwapped(config))
+    return columnsOf(problem, config) / (config["pingpong"] ? 1 : 2) / 64 * config["m"] / 2;
   int64_t warpgroupRows = config["pingpong"] ? config["m"] : config["m"] / 2;
   return warpgroupRows / 64 * columnsOf(problem, config) / 2;
 }
@@ -62,7 +68,8 @@ Problem::Problem(MatmulProblem problem)
       placed(reducesRows ? TmaResult::placed(*this) : TmaResult::of(*this)) {}
 
 const TmaResult *Problem::resultThroughTma(const TileConfig &config) const {
-  const bool holdsBoth = reducesRows || loaded() == 0 || accumulatorRegisters(*this, config) <= mostBesideOperands;
+  const bool holdsBoth =
+      reducesRows || isSwapped(config) || loaded() == 0 || accumulatorRegisters(*this, config) <= mostBesideOperands;
   return placed && holdsBoth ? &*placed : nullptr;
 }
 
@@ -103,7 +110,8 @@ std::set<int64_t> segmentsOf(const Problem &problem, const TileConfig &config, c
   const int64_t atOnce = clustersAtOnce(config["cluster_m"] * config["cluster_n"], target),
                 tiles = gridOf(problem, config, target).tiles, left = tiles % atOnce;
   // Without a whole wave nothing hides the fix-up.
-  if (!config["pingpong"] || problem.reducesRows || tiles < atOnce || !problem.resultThroughTma(config))
+  if (!config["pingpong"] || isSwapped(config) || problem.reducesRows || tiles < atOnce ||
+      !problem.resultThroughTma(config))
     return {};
   // How many tiles are left depends on a run's rows.
   if (sharesTilesOfRun(problem, config.with("segments", mostSegments)))
@@ -138,6 +146,8 @@ struct Coefficients {
   double readApart = 0.0375;    ///< Share of an operand that is read again for each tile between two that read it.
   double mostReadApart = 0.6;   ///< The most of that.
   double exchangeUs = 0.9;      ///< A reduction over rows: a pass over the accumulators, and the way to the peers.
+  double gatherUs = 0.29;       ///< A load of a row that is gathered: 128 x 256 tiles of 768 to 2816 rows took 18 to 21
+                                ///< us each longer than without, on an H100.
   double fixUpUs = 2;           ///< Stream-K: what contributors and finishers wait for each other.
   double streamKFactor = 1.02;  ///< A last wave of few tiles is shorter than it seems: few busy SMs clock higher.
                                 ///< Without, stream-K kept better tiles out of the first eight: 2048 x 4096 x 16384
@@ -177,7 +187,8 @@ private:
     const double rate = target.matmulFlopsPerUs(type, problem.tf32) * h200.mathShare / target.multiprocessors;
     const double K = kBlocks * static_cast<double>(depthOf(type));
     const double moved = h200.movedShare * (64 / tileM + 64 / columns - 0.9);
-    return 2 * tileM * columns * K * (1 + moved) / (rate * std::min(1.0, 0.375 + columns / 160));
+    const double wide = isSwapped(config) ? tileM : columns; // Of an instruction.
+    return 2 * tileM * columns * K * (1 + moved) / (rate * std::min(1.0, 0.375 + wide / 160));
   }
   /// A tile's operands from the L2.
   double l2Us() const {
@@ -195,7 +206,17 @@ private:
   /// A tile's epilogue.
   double finishUs() const {
     const double reductions = problem.reducesRows ? static_cast<double>(RowEpilogue(problem).reductionCount()) : 0;
-    return tileM * tileN * 2 * active / (target.memoryBytesPerUs * h200.storeSpeedup) + reductions * h200.exchangeUs;
+    return tileM * tileN * 2 * active / (target.memoryBytesPerUs * h200.storeSpeedup) + reductions * h200.exchangeUs +
+           gatherUs();
+  }
+  /// Rows that are gathered beside rows that are reduced: a thread loads two columns at a time, and nothing hides that.
+  double gatherUs() const {
+    const auto &nodes = problem.graph.graph.nodes;
+    const bool gathers = problem.reducesRows && llvm::any_of(nodes, [](const ir::ScalarNode &node) {
+                           return node.kind == ir::ScalarNode::Kind::Load && !node.symbols.empty();
+                         });
+    const double threads = config["pingpong"] ? 128 : 256;
+    return gathers ? tileM * tileN / 2 / threads * h200.gatherUs : 0;
   }
   /// The tiles of the busiest cluster, the last one without what contributors take of it.
   double walkUs() const {

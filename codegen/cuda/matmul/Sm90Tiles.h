@@ -16,8 +16,12 @@ constexpr int64_t consumerWarps = 8;
 inline int64_t columnsOf(const MatmulProblem &problem, const TileConfig &config) {
   return config["n"] * problem.count();
 }
+/// Whether the instruction's 64-row side lies along N, and a tile's rows of the result are its columns.
+inline bool isSwapped(const TileConfig &config) { return config.valueOr("swap", 0) != 0; }
 /// Columns of a result that a consumer warp collects at a time for TMA, with 16 rows of them.
 int64_t storedColumns(const TileConfig &config);
+/// Rows of a swapped result that a consumer warpgroup collects at a time for TMA, with 64 columns of them.
+int64_t turnedRows(const TileConfig &config);
 /// Accumulators of a thread, one a register.
 int64_t accumulatorRegisters(const MatmulProblem &problem, const TileConfig &config);
 

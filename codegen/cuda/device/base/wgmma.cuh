@@ -29,8 +29,9 @@ __device__ __forceinline__ unsigned long long descriptor(unsigned low) {
 /// How far the descriptor moves for the next step of K: 32 bytes along a line, or 16 lines.
 template <class Operand> constexpr unsigned stepOfK = Operand::contiguousK ? stepBytes / 16 : 16 * lineBytes / 16;
 
-/// accumulators += A B over a tile of K, `blocks` times 64 rows. Product::multiplyAdd is the instruction.
-template <class Rows, class Columns, class Product, int blocks, int accumulatorCount>
+/// accumulators += A B over a tile of K, `blocks` times 64 rows, `blockBytes` apart. Product::multiplyAdd is the
+/// instruction.
+template <class Rows, class Columns, class Product, int blockBytes = panelBytes, int blocks, int accumulatorCount>
 __device__ __forceinline__ void multiplyTile(float (&accumulators)[blocks][accumulatorCount], unsigned rows,
                                              unsigned columns, bool accumulate) {
   const unsigned a = describe<Rows>(rows), b = describe<Columns>(columns);
@@ -39,7 +40,7 @@ __device__ __forceinline__ void multiplyTile(float (&accumulators)[blocks][accum
   for (int step = 0; step < lineBytes / stepBytes; ++step)
 #pragma unroll
     for (int i = 0; i < blocks; ++i)
-      Product::multiplyAdd(accumulators[i], descriptor(a + step * stepOfK<Rows> + i * (panelBytes / 16)),
+      Product::multiplyAdd(accumulators[i], descriptor(a + step * stepOfK<Rows> + i * (blockBytes / 16)),
                            descriptor(b + step * stepOfK<Columns>), step > 0 || accumulate);
   commitProducts();
 }
@@ -58,6 +59,9 @@ struct StageOf<Config> {
 /// How a warpgroup multiplies the stages of a tile: rows and columns lie in shared memory, as the instruction takes
 /// them, `blocks` times 64 rows. (Rows that are computed in registers: low_bit_rows.cuh.)
 template <class Config, class Rows, class Columns, class Product, int blocks> struct StageProducts {
+  /// Blocks are neighbours, or of two products, whose rows lie one behind the other.
+  static constexpr int blockBytes = Rows::operands == 2 && blocks == 2 ? Config::tileRows / 2 * lineBytes : panelBytes;
+
   const unsigned first; ///< Where in a stage this warpgroup's rows begin.
 
   /// For the rows from `inTile` on of a tile that begins at row `row` of the operand.
@@ -68,7 +72,7 @@ template <class Config, class Rows, class Columns, class Product, int blocks> st
   template <int accumulatorCount>
   __device__ __forceinline__ void add(float (&accumulators)[blocks][accumulatorCount], unsigned rows, unsigned columns,
                                       int, int, bool accumulate) const {
-    multiplyTile<Rows, Columns, Product>(accumulators, rows + first, columns, accumulate);
+    multiplyTile<Rows, Columns, Product, blockBytes>(accumulators, rows + first, columns, accumulate);
   }
 };
 

@@ -45,8 +45,12 @@ template <class Config, int pieceRows = Config::tileColumns> struct ColumnStore 
     for (int piece = 0; piece < pieces; ++piece) {
       const unsigned buffer = staged + piece % buffers * bufferBytes;
       if constexpr (pieces > 1) {
-        if (stores)
-          waitStores<buffers - 1>();
+        if (stores) {
+          if (piece == 0 && pieces % buffers != 0)
+            waitStores<0>(); // The last piece of the tile before had this buffer, too.
+          else
+            waitStores<buffers - 1>();
+        }
         syncNamed(barrier, 128);
       }
       finishPiece(buffer, piece * pieceRows, accumulators, to.epilogue, ahead, batch, row, column);

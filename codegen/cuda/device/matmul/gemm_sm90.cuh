@@ -6,9 +6,10 @@
 // and multicasts it to those in its row or column. Blocks walk tiles until none is left, and may share the last ones
 // in ping-pong (tile_walk.cuh).
 //
-// "Rows" are the 64-row side of the instruction, along M, or, where weights become floats in registers, along N
-// (swapped); "columns" lie along the other. Two products of the same left operand (a gate and what it gates) take half
-// of a tile's side along N each, so that a thread holds accumulators of both at the same places.
+// "Rows" are the 64-row side of the instruction, along M or along N (swapped): where weights become floats in
+// registers, or where few rows of the result fill tiles of multiples of 8 better. "Columns" lie along the other. Two
+// products of the same left operand (a gate and what it gates) take half of a tile's side along N each, so that a thread
+// holds accumulators of both at the same places.
 #pragma once
 
 #include <kfuse/column_store.cuh>
@@ -54,10 +55,10 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
   Ring<Config> ring;
   Cluster cluster{Cluster::blocks > 1 ? static_cast<int>(blockInCluster()) : 0};
   int firstTile = blockIdx.x / Cluster::blocks, step = gridDim.x / Cluster::blocks;
-  const int tall, tiles; ///< Rows of tiles, and tiles, that the run computes.
+  const int ofRun, tiles; ///< Tiles along M, and in all, that the run computes.
 
   __device__ __forceinline__ explicit GemmSm90(int runRows)
-      : tall((runRows + Tile::height - 1) / Tile::height), tiles(tall * Tile::wide * Config::batches) {
+      : ofRun((runRows + Tile::extentM - 1) / Tile::extentM), tiles(ofRun * Tile::alongN * Config::batches) {
     ring.tiles = sharedAddress(dynamicShared());
     ring.barriers = ring.tiles + barriersAt;
   }
@@ -77,7 +78,7 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
       waitForPredecessor();
     int brought = 0;
     for (Walk walk(firstTile, step, tiles); walk.isThere(); walk.advance()) {
-      const Tile tile(walk.number, tall);
+      const Tile tile(walk.number, ofRun);
 #pragma unroll 1
       for (int k = walk.firstK; k < walk.endK; ++k) {
         ring.fill(ring.rowsBytes, [&] {
@@ -96,7 +97,7 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
       waitForPredecessor();
     int brought = 0;
     for (Walk walk(firstTile, step, tiles); walk.isThere(); walk.advance()) {
-      const Tile tile(walk.number, tall);
+      const Tile tile(walk.number, ofRun);
 #pragma unroll 1
       for (int k = walk.firstK; k < walk.endK; ++k) {
         ring.fill(ring.columnsBytes, [&] {
@@ -175,7 +176,7 @@ private:
   __device__ __forceinline__ int
   multiply(float (&accumulators)[blocks][accumulatorCount], const Rows &rows, const Walk &walk, bool begun,
            unsigned firstRow, const StageRelease<Config> &release, const Finish &finish, const Epilogue &epilogue) {
-    const Tile tile(walk.number, tall);
+    const Tile tile(walk.number, ofRun);
     Products products(rows, tile.row + cluster.row * Tile::blockHeight, firstRow);
     products.ask(walk.firstK * Config::tileK);
     int previous = 0, k = walk.firstK;
@@ -223,7 +224,7 @@ private:
     Index batch, row, column;
   };
   __device__ __forceinline__ Corner corner(const Walk &walk, unsigned firstRow) const {
-    const Tile tile(walk.number, tall);
+    const Tile tile(walk.number, ofRun);
     return {tile.batch, Index(tile.row + cluster.row * Tile::blockHeight + firstRow + threadIdx.x / 32 % 4 * 16),
             tile.column + cluster.column * Tile::blockWidth};
   }
@@ -269,7 +270,7 @@ template <class Config, class Epilogue> struct FinishOf<Config, ToRows<Epilogue>
 
 template <class Config, class Product, class Rows, class Columns, class Epilogue>
 __device__ __forceinline__ void gemmSm90(const Rows &rows, const Columns &columns, const Epilogue &epilogue,
-                                         const PartialSums &partials = {}, int runRows = Config::rows) {
+                                         const PartialSums &partials = {}, int runRows = Config::M) {
   using Kernel = GemmSm90<Config, Rows, Columns, Product, typename FinishOf<Config, Epilogue>::Type>;
   mark(Moment::starts);
   const int producer = warpInBlock() - Kernel::consumerThreads / 32;

@@ -21,11 +21,15 @@ template <class Config> struct ClusterTile {
                        blockWidth = isSwapped<Config> ? Config::tileM : Config::tileN;
   static constexpr int height = blockHeight * Config::clusterRows, width = blockWidth * Config::clusterColumns;
   static constexpr int tall = (Config::rows + height - 1) / height, wide = (Config::columns + width - 1) / width;
-  static constexpr int perBatch = tall * wide, count = perBatch * Config::batches;
+  /// Tiles along M and along N, and how far one reaches along M.
+  static constexpr int alongM = isSwapped<Config> ? wide : tall, alongN = isSwapped<Config> ? tall : wide,
+                       extentM = isSwapped<Config> ? width : height;
+  static constexpr int count = tall * wide * Config::batches;
   int batch, row, column; ///< First row and column of the cluster's tile.
 
-  /// Number `number` where a run computes the first `tall` rows of tiles alone.
-  __device__ __forceinline__ explicit ClusterTile(int number, int tall = ClusterTile::tall) {
+  /// Number `number` where a run computes the first `ofRun` tiles along M alone.
+  __device__ __forceinline__ explicit ClusterTile(int number, int ofRun = alongM) {
+    const int tall = isSwapped<Config> ? ClusterTile::tall : ofRun, wide = isSwapped<Config> ? ofRun : ClusterTile::wide;
     const int along = Config::tileSwizzleColumns ? wide : tall, across = Config::tileSwizzleColumns ? tall : wide,
               perBatch = tall * wide;
     int inBatch = number % perBatch, group = inBatch / (Config::tileSwizzle * across),
