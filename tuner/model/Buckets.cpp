@@ -8,15 +8,16 @@
 namespace kfuse::tuner {
 namespace {
 
-constexpr double worthKeeping = 0.03;    ///< A program of its own has to save as much.
-constexpr std::int64_t powersUpTo = 256; ///< Up to here weights take most of a layer's time.
+/// The rung behind one between `power` and its double. Up to 64 rows weights take a layer's time; from 1024 on an
+/// eighth is a tile of 128 rows and more.
+std::int64_t stepOf(std::int64_t power) { return power < 64 ? power : power < 1024 ? power / 4 : power / 8; }
 
 } // namespace
 
 std::vector<std::int64_t> ladder(std::int64_t low, std::int64_t high) {
   std::vector<std::int64_t> rungs;
   for (std::int64_t power = 1; power < high; power *= 2)
-    for (std::int64_t rung = power; rung < std::min(2 * power, high); rung += power < powersUpTo ? power : power / 4)
+    for (std::int64_t rung = power; rung < std::min(2 * power, high); rung += stepOf(power))
       if (rung >= low)
         rungs.push_back(rung);
   rungs.push_back(high);
@@ -53,19 +54,26 @@ std::vector<std::size_t> planningOrder(std::size_t count, std::size_t middle) {
 }
 
 std::vector<std::int64_t> mergeRungs(std::span<const std::int64_t> rungs, std::span<const double> weights,
+                                     double worthKeeping,
                                      const std::function<double(std::size_t rung, std::size_t top)> &us) {
-  std::vector<std::int64_t> kept;
-  for (std::size_t next = rungs.size(); next > 0;) {
-    const std::size_t top = --next;
-    kept.push_back(rungs[top]);
-    double apart = weights[top] * us(top, top), together = apart;
-    for (; next > 0; --next) { // The one below joins.
-      apart += weights[next - 1] * us(next - 1, next - 1);
-      together += weights[next - 1] * us(next - 1, top);
-      if (together > apart * (1 + worthKeeping))
-        break;
+  struct Best {
+    double cost = INFINITY;
+    std::size_t first = 0; ///< The lowest rung of the last program.
+  };
+  const double all = std::accumulate(weights.begin(), weights.end(), 0.0);
+  std::vector<Best> best(rungs.size() + 1); // Of the first so many rungs.
+  best[0].cost = 0;
+  for (std::size_t top = 0; top < rungs.size(); ++top) {
+    double longer = 0;
+    for (std::size_t first = top + 1; first-- > 0;) {
+      longer += weights[first] > 0 ? weights[first] / all * (us(first, top) / us(first, first) - 1) : 0;
+      if (const double cost = best[first].cost + longer + worthKeeping; cost < best[top + 1].cost)
+        best[top + 1] = {cost, first};
     }
   }
+  std::vector<std::int64_t> kept;
+  for (std::size_t end = rungs.size(); end > 0; end = best[end].first)
+    kept.push_back(rungs[end - 1]);
   std::ranges::reverse(kept);
   return kept;
 }

@@ -10,8 +10,8 @@
 
 namespace kfuse::tuner {
 
-/// Sizes up to which programs are worth considering, ascending, the last is `high`: powers of two up to 256, then four
-/// between one and the next, so that a program computes at most a quarter of its rows for nothing.
+/// Sizes up to which programs are worth considering, ascending, the last is `high`: powers of two up to 64, then four
+/// between one and the next, from 1024 on eight, so that a program computes at most an eighth of its rows for nothing.
 std::vector<std::int64_t> ladder(std::int64_t low, std::int64_t high);
 
 /// How often each interval (previous rung, rung] of one dimension is run.
@@ -25,9 +25,12 @@ std::size_t medianOf(std::span<const double> weights);
 /// from the largest on.
 std::vector<std::size_t> planningOrder(std::size_t count, std::size_t middle);
 
-/// The rungs left when neighbours are merged, into the higher one, where runs that are weighted so take less than 3 %
-/// longer. `us(rung, top)` is the time of a run of the lengths of one rung by the program of another, or of its own.
+/// The rungs left when neighbours are merged, into the higher one: those with which runs that are weighted so take
+/// least time in the mean, as shares of a run's by a program of its own rung, where each program counts as
+/// `worthKeeping`. `us(rung, top)` is the time of a run of the lengths of one rung by the program of another, or of its
+/// own.
 std::vector<std::int64_t> mergeRungs(std::span<const std::int64_t> rungs, std::span<const double> weights,
+                                     double worthKeeping,
                                      const std::function<double(std::size_t rung, std::size_t top)> &us);
 
 } // namespace kfuse::tuner
