@@ -140,33 +140,30 @@ using Keys = std::set<std::string>; ///< The keys of plans that were wanted.
 /// What a task has had compiled ahead.
 struct Announced {
   Keys wanted;
-  std::optional<std::size_t> winners; ///< How many kernels of its ops had winners when its first guess was made.
+  std::optional<codegen::TileConfig> seed;
+  std::optional<std::size_t> winners; ///< How many kernels of its ops had winners when that was looked for.
 };
 
-/// Compiles ahead what a search of the task without a seed will ask for first.
+/// Compiles ahead what a search of the task with this seed will ask for first, and no more what one with another was
+/// to.
 void compileFirstBatch(const TuningContext &context, CompileAhead &compiled, const TuningTask &task, int candidates,
-                       Keys &wanted) {
-  CandidateQueue queue(task, context.target, context.peaks, context.compiler.version(), context.sku());
+                       const std::optional<codegen::TileConfig> &seed, Keys &wanted) {
+  CandidateQueue queue(task, context.target, context.peaks, context.compiler.version(), context.sku(), seed);
+  Keys now;
   for (int i = 0; i < candidates; ++i)
     if (std::optional<Candidate> candidate = queue.next(); !candidate)
-      return;
+      break;
     else if (!context.store.findMeasurement(candidate->key)) {
-      compiled.want(candidate->key, candidate->plan);
-      wanted.insert(candidate->key);
+      if (i == 0 && seed)
+        compiled.wantFirst(candidate->key, candidate->plan);
+      else
+        compiled.want(candidate->key, candidate->plan);
+      now.insert(candidate->key);
     }
-}
-
-/// Compiles a first guess ahead of all others, unless the store knows how it did.
-void compileAhead(const TuningContext &context, CompileAhead &compiled, const TuningTask &task,
-                  const codegen::TileConfig &config, Keys &wanted) {
-  Result<codegen::KernelPlan> plan = task.space->emit(config);
-  if (!plan || whyNotFit(*plan, context.target))
-    return;
-  if (std::string key = tuningKey(*plan, context.compiler.version(), context.sku());
-      !context.store.findMeasurement(key)) {
-    compiled.wantFirst(key, *plan);
-    wanted.insert(key);
-  }
+  for (const std::string &key : wanted)
+    if (!now.contains(key))
+      compiled.drop(key);
+  wanted = std::move(now);
 }
 
 /// The kernels of one call of tune(), as they come.
@@ -311,11 +308,13 @@ bool Tuning::isOfOtherProgram(std::size_t index) const {
 }
 
 /// Has the next kernels compiled while the device measures this one. On the CPU that would disturb it. Their first
-/// guesses are others once a kernel of the same ops has a winner; waiting for one took 0.2 to 0.5 s.
+/// guesses, and so their candidates, are others once a kernel of the same ops has a winner; waiting for one took 0.2 to
+/// 0.5 s.
 void Tuning::compileAheadOf(std::size_t position) {
   if (context.target.isCpu())
     return;
   int candidates = 0, ranked = 0;
+  bool isRenewed = false; // The next kernel of the last winner's ops is; ranking all of them takes longer than it wins.
   for (std::size_t i = position; i < missing.size() && candidates < candidatesAhead; ++i) {
     const std::size_t index = missing[i].index;
     const TuningTask &task = tasks[index];
@@ -323,14 +322,18 @@ void Tuning::compileAheadOf(std::size_t position) {
     candidates += own;
     const auto [made, isNew] = announced.try_emplace(index);
     Announced &ahead = made->second;
-    if (isNew) {
-      compileFirstBatch(context, *compiled, task, own, ahead.wanted);
-      if (++ranked == kernelsAtOnce)
-        break;
-    }
-    if (const std::size_t known = winners[task.ops]; std::exchange(ahead.winners, known) != known)
-      if (std::optional<codegen::TileConfig> seed = firstGuess(context, task))
-        compileAhead(context, *compiled, task, *seed, ahead.wanted);
+    const std::size_t known = winners[task.ops];
+    if (ahead.winners == known || (!isNew && isRenewed))
+      continue;
+    ahead.winners = known;
+    std::optional<codegen::TileConfig> seed = firstGuess(context, task);
+    if (!isNew && seed == ahead.seed)
+      continue;
+    isRenewed |= !isNew;
+    compileFirstBatch(context, *compiled, task, own, seed, ahead.wanted);
+    ahead.seed = std::move(seed);
+    if (isNew && ++ranked == kernelsAtOnce)
+      break;
   }
 }
 
@@ -381,7 +384,7 @@ std::vector<TunedKernel> Tuning::take() {
 Budget budgetOf(const TuningContext &context) {
   const bool isFull = context.options.effort == Effort::Full, isCpu = context.target.isCpu();
   Budget budget;
-  budget.candidates = isFull ? 40 : 8;
+  budget.candidates = budget.replacements = isFull ? 40 : 8;
   // The first look at a kernel bound by compute is off by 2 to 3 %, as the card warms up: of 40 configs of 4096 cubed
   // on an H200 the best one came to finals of eight in one of three searches.
   budget.finalists = isFull && !isCpu ? 16 : 8;
@@ -421,6 +424,7 @@ Budget budgetBesideWinner(const TuningContext &context) {
   // 16 programs of a block have some 180 kernels: a second for each is three minutes.
   budget.candidates = 4;
   budget.finalists = 4;
+  budget.replacements = 0; // Each is compiled while nothing else is: attention of lengths waited 27 of 82 s so.
   budget.rounds = 0;
   if (!context.target.isCpu()) {
     budget.wantedSeconds /= 4;
