@@ -61,19 +61,46 @@ Result<double> coldUs(const Executable &program, Execution &execution, const Len
   return tuner::summarise(std::move(*samples)).medianUs;
 }
 
-/// The same of a program that is compiled for them alone.
-Result<double> aloneUs(const LengthsOptions &options, const Lengths &lengths, const std::vector<Dim> &dims) {
+/// Times it again beside a program that is compiled for these lengths alone, in turns: a card's clock follows what it
+/// has just done, by a tenth where kernels are bound by power.
+Result<void> timeBeside(const LengthsOptions &options, const Executable &program, Execution &execution,
+                        const Lengths &lengths, LengthTimes &times) {
+  constexpr int turns = 3;
   ExecutionOptions fixed = options;
   fixed.dims.clear();
-  for (std::size_t i = 0; i < dims.size(); ++i)
-    fixed.dims.push_back(fmt::format("{}={}..{}", dims[i].name, lengths[i], lengths[i]));
+  for (std::size_t i = 0; i < lengths.size(); ++i)
+    fixed.dims.push_back(fmt::format("{}={}..{}", program.dims()[i].name, lengths[i], lengths[i]));
   Result<OpenedModel> opened = openModel(fixed);
   if (!opened)
     return opened.error();
-  Result<Execution> execution = Execution::make(*opened);
-  if (!execution)
-    return execution.error();
-  return coldUs(opened->program, *execution, lengths);
+  Result<Execution> alone = Execution::make(*opened);
+  if (!alone)
+    return alone.error();
+  std::vector<double> us, aloneUs;
+  for (int turn = 0; turn < turns; ++turn) {
+    Result<double> one = coldUs(opened->program, *alone, lengths);
+    if (!one)
+      return one.error();
+    aloneUs.push_back(*one);
+    one = coldUs(program, execution, lengths);
+    if (!one)
+      return one.error();
+    us.push_back(*one);
+  }
+  times.us = tuner::summarise(std::move(us)).medianUs;
+  times.aloneUs = tuner::summarise(std::move(aloneUs)).medianUs;
+  return {};
+}
+
+/// Each takes seconds to tune: after an error or an interruption `times` are those of the lengths before.
+Result<void> timeAlone(const LengthsOptions &options, const Executable &program, Execution &execution,
+                       const std::vector<Lengths> &all, std::vector<LengthTimes> &times) {
+  for (std::size_t i = 0; options.alone && i < all.size(); ++i)
+    if (Result<void> timed = timeBeside(options, program, execution, all[i], times[i]); !timed) {
+      times.resize(i);
+      return timed;
+    }
+  return {};
 }
 
 /// Median microseconds that the caller's thread takes to enqueue a run of other lengths than the one before, the device
@@ -114,7 +141,7 @@ void print(const LengthsOptions &options, const Executable &program, double comp
                options.alone ? fmt::format("{:.3f}", one.ratio()) : "-"});
   fmt::print("{}{} programs, {:.1f} s; the host enqueues another length in {}\n", table.str(), programs, compileSeconds,
              formatTime(hostUs));
-  if (!options.alone)
+  if (!options.alone || times.empty())
     return;
   double sum = 0, worst = 0;
   for (const LengthTimes &one : times)
@@ -150,14 +177,9 @@ Result<void> benchLengths(const LengthsOptions &options) {
   Result<double> hostUs = hostUsOfChange(program, *execution, all);
   if (!hostUs)
     return hostUs.error();
-  for (std::size_t i = 0; options.alone && i < all.size(); ++i) {
-    Result<double> us = aloneUs(options, all[i], program.dims());
-    if (!us)
-      return us.error();
-    times[i].aloneUs = *us;
-  }
+  Result<void> done = timeAlone(options, program, *execution, all, times);
   print(options, program, opened->compileSeconds, *hostUs, times);
-  return {};
+  return done;
 }
 
 } // namespace
@@ -168,7 +190,7 @@ void addBenchLengths(CLI::App &bench, int &status) {
   options->addTo(*command);
   command->add_option("--at", options->at, "Lengths to run: 7 33 100, or of two dims 1,7 8,333")->required();
   command->add_flag("--alone", options->alone, "Beside a program for each of these lengths alone, tuned as this one");
-  command->footer("Medians of 60 ms of runs behind a flush of the last-level cache.\n"
+  command->footer("Medians of 60 ms of runs behind a flush of the last-level cache; with --alone, in turns.\n"
                   "Example:\n  kfuse bench lengths block.onnx --dims tokens=1..8192 --at 7 333 2050 --alone");
   command->callback([options, &status] {
     status = interruptible([&](const std::stop_token &stop) {
