@@ -39,7 +39,6 @@ struct TuneOptions {
 /// What an effort allows for one kernel.
 struct Budget {
   int candidates = 0;
-  int replacements = 0;          ///< Of candidates that spill, by the next in the ranking.
   double seconds = 0;            ///< The limit; candidates that do not fit in are cut.
   double wantedSeconds = 0;      ///< Once it has passed, finals end after their first turns; may exceed `seconds`.
   int finalists = 0;             ///< Candidates that come to the finals.

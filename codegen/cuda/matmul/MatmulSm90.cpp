@@ -112,7 +112,11 @@ public:
   ir::FusionDecision takes(const Region &region, const MatmulProblem &problem, const ir::Target &target) const override;
   std::vector<EstimatedConfig> space(const Region &region, const MatmulProblem &problem,
                                      const ir::Target &target) const override;
-  std::int64_t estimateGroup(const TileConfig &config) const override { return isSwapped(config); }
+  /// Estimates of ping-pong are too high beside those of warpgroups that share a tile: of a gate and what it gates,
+  /// 1111 to 3393 rows on an H100, 128 x 96 tiles were estimated 1 to 4 % behind the best, and were 6 to 7 % ahead.
+  std::int64_t estimateGroup(const TileConfig &config) const override {
+    return isSwapped(config) ? 2 : config.valueOr("pingpong", 0);
+  }
   Result<KernelPlan> print(const Region &region, const TileConfig &config, const ir::Target &target) const override;
 };
 
