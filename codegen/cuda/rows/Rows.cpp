@@ -292,9 +292,9 @@ std::vector<RowStorage> storagesFor(const RowWork &work) {
 struct Coefficients {
   // Instructions of a thread.
   double perChunk = 1, perAccess = 2, fromShared = 12; ///< Beside those of the elements, for each pass over a chunk.
-  double unalignedAccess = 2, line = 4; ///< By the order of 48 configs of layer_norm of 49 and 197 columns (10ddded).
+  double unalignedAccess = 2, line = 4; ///< By the order of 48 configs of layer_norm of 49 and 197 columns (10dddde).
   double ofTile = 60, ofPiece = 4, ofRow = 20, ofElement = 1, ofElementAgain = 4,
-         ofConflict = 1; ///< Rows in tiles; fitted to 54 cases of 33 to 300 columns on an H100 (10ddded).
+         ofConflict = 1; ///< Rows in tiles; fitted to 54 cases of 33 to 300 columns on an H100 (10dddde).
   // What a row waits for.
   double shuffleUs = 0.02, barrierUs = 0.05, warpUs = 0.03, clusterUs = 0.5; ///< Each stage of reductions.
   double batchUs = 0.36, rereadUs = 1; ///< Further chunks in flight; each pass that reads them again.
