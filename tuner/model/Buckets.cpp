@@ -61,7 +61,7 @@ std::vector<std::int64_t> mergeRungs(std::span<const std::int64_t> rungs, std::s
     std::size_t first = 0; ///< The lowest rung of the last program.
   };
   const double all = std::accumulate(weights.begin(), weights.end(), 0.0);
-  std::vector<Best> best(rungs.size() + 1); // Of the first so many rungs.
+  std::vector<Best> best(rungs.size() + 1); // For the first so many rungs.
   best[0].cost = 0;
   for (std::size_t top = 0; top < rungs.size(); ++top) {
     double longer = 0;

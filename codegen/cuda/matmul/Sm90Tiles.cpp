@@ -187,7 +187,7 @@ private:
     const double rate = target.matmulFlopsPerUs(type, problem.tf32) * h200.mathShare / target.multiprocessors;
     const double K = kBlocks * static_cast<double>(depthOf(type));
     const double moved = h200.movedShare * (64 / tileM + 64 / columns - 0.9);
-    const double wide = isSwapped(config) ? tileM : columns; // Of an instruction.
+    const double wide = isSwapped(config) ? tileM : columns; // The columns of an instruction.
     return 2 * tileM * columns * K * (1 + moved) / (rate * std::min(1.0, 0.375 + wide / 160));
   }
   /// A tile's operands from the L2.
