@@ -107,8 +107,11 @@ double elementsWritten(const ir::ScalarGraph &graph, const ir::ScalarOutput &out
   if (output.inPlace < 0)
     return static_cast<double>(elementCount(output.shape));
   double elements = 1;
-  for (auto [dim, extent] : llvm::enumerate(graph.domain.extents))
-    elements *= output.map.isFunctionOfDim(dim) ? static_cast<double>(extent) : 1;
+  for (auto [dim, extent] : llvm::enumerate(graph.domain.extents)) {
+    auto isRowOf = [&, dim = dim](ir::Scalar row) { return graph.dependsOn(row, dim); }; // Each row has its place.
+    if (output.map.isFunctionOfDim(dim) || llvm::any_of(output.symbols, isRowOf))
+      elements *= static_cast<double>(extent);
+  }
   return elements;
 }
 

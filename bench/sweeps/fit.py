@@ -89,7 +89,7 @@ class FlashMma:
         fragments = rows // warps // 16
         registers, queries = fragments * (value_size // 2 + keys * 9 // 16) + 54, fragments * size // 4
         holds = registers + queries <= 232
-        registers += (2 if stages > 2 else 0) + (queries if holds else 0)
+        registers += queries if holds else 0
         of_thread = math.ceil(min(registers, 255) / 8) * 8
         return min((232448 + 1024) // (shared + 1024), min(2048, 65536 // of_thread) // (warps * 32)), holds
 

@@ -82,6 +82,17 @@ class Weights(unittest.TestCase):
         self.model.up.weight.data = 2 * self.model.up.weight.detach()
         self.check()
 
+    def test_data_in_another_order(self):
+        """Of a weight that kfuse takes as it lies in memory, which is not the order of its dimensions."""
+        torch.manual_seed(1)
+        model = torch.nn.Sequential(torch.nn.Conv2d(8, 16, 3), torch.nn.ReLU()).eval().to(memory_format=torch.channels_last)
+        ours, x = compiled(model), torch.randn(2, 8, 12, 12).to(memory_format=torch.channels_last)
+        with torch.no_grad():
+            for change in (0.0, 0.5):
+                model[0].weight.data += change
+                torch.testing.assert_close(ours(x), model(x), rtol=1e-5, atol=1e-5)
+        self.assertEqual([len(graph.parts) for graph in report().graphs][-1:], [1], report())
+
     def test_prepared(self):
         """A weight that nobody changed is not prepared again."""
         with unittest.mock.patch("kfuse.torch.program.PartProgram.prepare") as prepare:

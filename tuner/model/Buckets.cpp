@@ -66,7 +66,8 @@ std::vector<std::int64_t> mergeRungs(std::span<const std::int64_t> rungs, std::s
   for (std::size_t top = 0; top < rungs.size(); ++top) {
     double longer = 0;
     for (std::size_t first = top + 1; first-- > 0;) {
-      longer += weights[first] > 0 ? weights[first] / all * (us(first, top) / us(first, first) - 1) : 0;
+      if (const double own = us(first, first); weights[first] > 0 && own > 0) // A program without kernels takes none.
+        longer += weights[first] / all * (us(first, top) / own - 1);
       if (const double cost = best[first].cost + longer + worthKeeping; cost < best[top + 1].cost)
         best[top + 1] = {cost, first};
     }

@@ -11,7 +11,8 @@
 namespace kfuse::tuner {
 
 /// Sizes up to which programs are worth considering, ascending, the last is `high`: powers of two up to 64, then four
-/// between one and the next, from 1024 on eight, so that a program computes at most an eighth of its rows for nothing.
+/// between one and the next, from 1024 on eight, so that a program of more computes at
+/// most an eighth of its rows for nothing.
 std::vector<std::int64_t> ladder(std::int64_t low, std::int64_t high);
 
 /// How often each interval (previous rung, rung] of one dimension is run.

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <iterator>
 
 namespace kfuse::tuner {
 namespace {
@@ -57,16 +56,25 @@ bool CompileAhead::findCode(Job &job) {
   return true;
 }
 
-void CompileAhead::finish(const std::string &code, Compiled result) {
+void CompileAhead::finish(const std::string &key, const std::string &code, Compiled result) {
   codes[code] = {result, ++uses};
   if (!*result) // It may have been short of memory.
     codes.erase(code);
   for (auto entry = jobs.begin(); entry != jobs.end();) {
     Job &job = entry->second;
     const bool waits = job.hasBegun && !job.result && job.code == code;
-    if (waits)
+    if (waits && job.isDropped) {
+      entry = jobs.erase(entry);
+      continue;
+    }
+    if (waits && (*result || entry->first == key)) {
       job.result = result;
-    entry = waits && job.isDropped ? jobs.erase(entry) : std::next(entry);
+    } else if (waits) { // An error names its plan, and another time memory may do.
+      job.hasBegun = false;
+      queue.push_back(entry->first);
+      wake.notify_one();
+    }
+    ++entry;
   }
   while (codes.size() > mostCodes) {
     const auto oldest = std::ranges::min_element(
@@ -112,7 +120,7 @@ void CompileAhead::work(const std::stop_token &stop) {
     lock.unlock();
     auto result = std::make_shared<const Result<runtime::CompiledKernel>>(compileOrFail(compiler, job.plan));
     lock.lock();
-    finish(code, std::move(result));
+    finish(key, code, std::move(result));
   }
 }
 

@@ -105,7 +105,7 @@ public:
     };
   }
   std::int64_t estimateGroup(const TileConfig &config) const override {
-    constexpr std::int64_t mostOfVariant = 3;
+    constexpr std::int64_t mostOfVariant = 2;
     const MatmulVariant *variant = variantOf(config);
     return variant ? mostOfVariant * variant->traits.number + variant->estimateGroup(config) : -1;
   }

@@ -59,7 +59,7 @@ class PartProgram(torch.nn.Module):
 
     def _guarded_copies(self, args, out):
         try:
-            dense = [_dense(arg) for arg in args]
+            dense = [arg if role == "parameter" else _dense(arg) for arg, role in zip(args, self.roles)]
             made = self.run(dense, out)
             for i, _ in self.states:
                 if dense[i] is not args[i]:
@@ -74,9 +74,10 @@ class PartProgram(torch.nn.Module):
 
     def run(self, args, out=None):
         """The outputs, made by torch or given."""
+        stamp = changes.stamp([args[i] for i, _ in self.parameters]) if self.checked else None
         if self.permuted:
             args = [arg.permute(self.permuted[i]) if i in self.permuted else arg for i, arg in enumerate(args)]
-        session = self.session(args)
+        session = self.session(args, stamp)
         if session is None:
             return None
         if not (self.inputs or self.states):  # Nothing from which kfuse could tell that outputs are torch's.
@@ -109,10 +110,10 @@ class PartProgram(torch.nn.Module):
         ]
         return placed + [None] * (len(self.program.outputs) - len(placed))
 
-    def session(self, args):
+    def session(self, args, stamp):
         """This thread's and stream's, with weights that are those of now."""
-        if self.weights is None or self.checked and self._stamp(args) != self.stamp:
-            self.prepare(args)
+        if self.weights is None or stamp != self.stamp:
+            self.prepare(args, stamp)
         thread = threading.get_ident()
         if self.device.type == "cuda" and torch.cuda.is_current_stream_capturing():
             return self._captured_session(thread)
@@ -130,15 +131,10 @@ class PartProgram(torch.nn.Module):
             self.captured.append(self.sessions.pop(free[0]))
         return self.captured[-1] if self.captured else None
 
-    def prepare(self, args):
+    def prepare(self, args, stamp):
         with self.lock:
             tensors = {name: _dense(args[i].detach()) for i, name in self.parameters}
-            self.weights, self.sessions = self.program.prepare(tensors), {}
-            if self.checked:  # Last: in a graph's first run torch itself asks parameters for their data.
-                self.stamp = self._stamp(args)
-
-    def _stamp(self, args):
-        return changes.stamp([args[i] for i, _ in self.parameters])
+            self.weights, self.stamp, self.sessions = self.program.prepare(tensors), stamp, {}
 
 
 def _compile_options(device, options):

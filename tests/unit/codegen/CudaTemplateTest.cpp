@@ -137,6 +137,18 @@ TEST_CASE("CUDA templates: the partials that a cluster's block holds in decode a
   CHECK(widest == 4);
 }
 
+TEST_CASE("Regions: an update writes the elements of its rows, wherever they go") {
+  for (const char *at : {"tensor<i64>", "tensor<6xi64>"}) {
+    const std::string types = std::string("(tensor<64x8xf32>, tensor<6x8xf32>, ") + at + ") -> tensor<64x8xf32>";
+    RegionCase update =
+        region(std::string("func.func @f(%s: tensor<64x8xf32>, %x: tensor<6x8xf32>, %at: ") + at +
+               ") -> tensor<64x8xf32> {\n%0 = kfuse.state_update %s, %x, %at {axis = 0 : i64} : " + types +
+               "\nreturn %0 : tensor<64x8xf32>\n}");
+    INFO(at);
+    CHECK(update.region.bytesWritten == 6 * 8 * 4);
+  }
+}
+
 TEST_CASE("CUDA templates: candidates fit the device and are few") {
   for (const char *name : {"sm_80", "sm_86", "sm_90a", "sm_120a"}) {
     const ir::Target &target = *ir::findTarget(name);
