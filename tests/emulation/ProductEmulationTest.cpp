@@ -168,7 +168,7 @@ TEST_CASE("Emulated Hopper: persistent tiles whose rows are the instruction's co
   const codegen::KernelTemplate &persistent = codegen::cuda::matmulSm90Template();
   const ir::Target target = hopperOf(4);
   const std::vector<TemplateCase> products = pairwiseProducts(152, 264, 528), gated = gatedCases("bf16");
-  std::set<std::array<std::int64_t, 4>> seen; // One config of each cluster, in ping-pong and not.
+  std::set<std::array<std::int64_t, 3>> seen; // One config in clusters and not, in ping-pong and not.
   for (const std::vector<TemplateCase> *cases : {&products, &gated})
     for (const TemplateCase &source : *cases) {
       RegionCase given(source);
@@ -177,10 +177,10 @@ TEST_CASE("Emulated Hopper: persistent tiles whose rows are the instruction's co
       INFO(source.name);
       for (const codegen::TileConfig &config : persistent.candidates(given.region, target))
         if (config.valueOr("swap", 0) != 0 &&
-            seen.insert({cases == &gated, config["cluster_m"], config["cluster_n"], config["pingpong"]}).second)
+            seen.insert({cases == &gated, config["cluster_m"] * config["cluster_n"], config["pingpong"]}).second)
           EmulatedCase(source, persistent).check(config, target);
     }
-  CHECK(seen.size() >= 8);
+  CHECK(seen.size() >= 6);
 }
 
 TEST_CASE("Emulated Hopper: random chains are right") {
