@@ -164,7 +164,7 @@ std::vector<TemplateCase> largeScaledMatmulCases() {
 }
 
 std::vector<TemplateCase> gatedCases(const std::string &type) {
-  std::vector<TemplateCase> cases{gated(37, 136, 72, false, type, "silu"), gated(127, 64, 272, true, type, "gelu_tanh"),
+  std::vector<TemplateCase> cases{gated(37, 136, 72, false, type, "silu"), gated(139, 64, 272, true, type, "gelu_tanh"),
                                   gated(20, 33, 48, true, type, "relu"), gated(3, 130, 528, true, type, "silu")};
   if (type == "bf16")
     cases.push_back({"gated_halves_of_one_weight", R"(
