@@ -152,8 +152,8 @@ struct Coefficients {
   double streamKFactor = 1.02;  ///< A last wave of few tiles is shorter than it seems: few busy SMs clock higher.
                                 ///< Without, stream-K kept better tiles out of the first eight: 2048 x 4096 x 16384
                                 ///< took 420 us instead of 400.
-  double pairedPingPong = 0.94; ///< Of a gate and what it gates, 1111 to 3393 rows on an H100, ping-pong's 128 x 96
-                                ///< tiles were estimated 1 to 4 % behind the best, and were 6 to 7 % ahead. By hand.
+  double pairedPingPong = 0.94; ///< Ping-pong's 128 x 96 tiles of a gate and what it gates, 1111 to 3393 rows on an
+                                ///< H100, were estimated 1 to 4 % behind the best, and were 6 to 7 % ahead. By hand.
   double sharpness = 3.5;       ///< Bounds add up where they are near: two equal ones take 1.22 of one.
 };
 constexpr Coefficients h200;

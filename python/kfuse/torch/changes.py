@@ -32,13 +32,17 @@ def _count(parameter):
     _ACCESSES[id(parameter)] = _ACCESSES.get(id(parameter), 0) + 1
 
 
-def stamp(tensors) -> list:
-    """Equal to an earlier one where they are the same tensors and unchanged."""
+def versions(tensors) -> list:
+    """Equal to earlier ones where they are the same tensors and torch has seen no change."""
     try:
-        versions = map(_VERSION, tensors)
-        return [*map(torch.Tensor.data_ptr, tensors), *versions, *map(_ACCESSES.get, map(id, tensors))]
+        return [*map(torch.Tensor.data_ptr, tensors), *map(_VERSION, tensors)]
     except RuntimeError:
         raise RuntimeError(
             "torch counts no changes of parameters that were made under torch.inference_mode(); make them elsewhere, or "
             'compile with weights="frozen" where none changes'
         ) from None
+
+
+def accesses(tensors) -> list:
+    """Equal to earlier ones where nobody has asked the same parameters for their data."""
+    return [*map(_ACCESSES.get, map(id, tensors))]

@@ -74,10 +74,10 @@ class PartProgram(torch.nn.Module):
 
     def run(self, args, out=None):
         """The outputs, made by torch or given."""
-        stamp = changes.stamp([args[i] for i, _ in self.parameters]) if self.checked else None
+        watched = [args[i] for i, _ in self.parameters] if self.checked else []
         if self.permuted:
             args = [arg.permute(self.permuted[i]) if i in self.permuted else arg for i, arg in enumerate(args)]
-        session = self.session(args, stamp)
+        session = self.session(args, watched)
         if session is None:
             return None
         if not (self.inputs or self.states):  # Nothing from which kfuse could tell that outputs are torch's.
@@ -110,10 +110,10 @@ class PartProgram(torch.nn.Module):
         ]
         return placed + [None] * (len(self.program.outputs) - len(placed))
 
-    def session(self, args, stamp):
-        """This thread's and stream's, with weights that are those of now."""
-        if self.weights is None or stamp != self.stamp:
-            self.prepare(args, stamp)
+    def session(self, args, watched):
+        """This thread's and stream's, with weights that are those of now. `watched` tell whether they have changed."""
+        if self.weights is None or (changes.versions(watched), changes.accesses(watched)) != self.stamp:
+            self.prepare(args, watched)
         thread = threading.get_ident()
         if self.device.type == "cuda" and torch.cuda.is_current_stream_capturing():
             return self._captured_session(thread)
@@ -131,10 +131,13 @@ class PartProgram(torch.nn.Module):
             self.captured.append(self.sessions.pop(free[0]))
         return self.captured[-1] if self.captured else None
 
-    def prepare(self, args, stamp):
+    def prepare(self, args, watched):
         with self.lock:
+            versions = changes.versions(watched)
             tensors = {name: _dense(args[i].detach()) for i, name in self.parameters}
-            self.weights, self.stamp, self.sessions = self.program.prepare(tensors), stamp, {}
+            self.weights, self.sessions = self.program.prepare(tensors), {}
+            # Accesses last: in a graph's first run torch itself asks parameters for their data.
+            self.stamp = versions, changes.accesses(watched)
 
 
 def _compile_options(device, options):
