@@ -2,7 +2,7 @@
 """torch.compile(backend="kfuse") beside eager, Inductor, reduce-overhead and max-autotune: the blocks of blocks_torch.py
 and architectures of transformers at real sizes, each way plain and as a CUDA graph, with the error against f32.
 
-All ways of a case are compiled first and then timed in turns: median milliseconds, the L2 flushed before each run. The
+All ways of a case are compiled first and then timed interleaved: median milliseconds, the L2 flushed before each run. The
 last lines are a table of both times of each way, and kfuse's geometric mean over the best other way. `--seconds` ends
 before a way that would be compiled later. What a JSON file has already is not measured again, and is in the table.
 """
@@ -93,7 +93,7 @@ def compiled(model, call, ways, row, reference, end):
     return runs
 
 
-def times_in_turns(runs, rounds=6, round_ms=25.0):
+def interleaved_times(runs, rounds=6, round_ms=25.0):
     """The median time of each in milliseconds. In a round each runs for a while, every other round the last one first."""
     flush = torch.empty(2**26, dtype=torch.int32, device=blocks.DEV)
 
@@ -123,7 +123,7 @@ def measure(make, call, ways, row, end):
     with torch.no_grad():
         reference = call(model.float(), torch.float32)
         model.to(blocks.DT)
-        for name, ms in times_in_turns(compiled(model, call, ways, row, reference, end)).items():
+        for name, ms in interleaved_times(compiled(model, call, ways, row, reference, end)).items():
             way, _, graph = name.partition("+")
             row[way]["ms+graph" if graph else "ms"] = ms
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A pack on a machine with a GPU's driver and nothing else: in a mount namespace with a read-only /usr and without CUDA's
 # compilers, examples/deploy.c gives the bits that `kfuse run` gave before, and timed.c the times of `kfuse bench block`,
-# both twice in turns; from open to the first result takes 30 ms at most. Needs root, a GPU, and NVRTC to pack with.
+# both twice, interleaved; from open to the first result takes 30 ms at most. Needs root, a GPU, and NVRTC to pack with.
 # tests/pack.sh builds both programs, `tests/gpu.sh BUNDLE OUT driver` runs this.
 # Usage: driver_only.sh KFUSE DEPLOY TIMED MODEL [NAME=NUMBER of an integer input]...
 set -euo pipefail

@@ -17,8 +17,9 @@ namespace {
 constexpr size_t mostCandidates = 24;
 constexpr int64_t lineBytes = 64; ///< What a warp takes of a column at a time: sixteen bytes for each of four lanes.
 
-/// A thread holds for each panel its K blocks in flight, and what eight more rows take. Of eight of these ptxas spills
-/// none for sm_90a, of more those of four panels and two K blocks for 16 rows (NVRTC 13.0).
+/// A thread holds for each panel its K blocks in flight, and what eight more rows take. Twelve configs were compiled
+/// (one product, INT4, bf16, groups of 32 and 128, sm_90a, NVRTC 13.0): those that hold eight or fewer do not spill,
+/// and those of four panels and two K blocks for 16 rows, which hold twelve, do.
 constexpr int64_t mostHeld = 8;
 bool holdsPanels(const MatmulProblem &problem, const TileConfig &config) {
   return config["panels"] * problem.count() * (config["unroll"] + rowsOf(problem) / 8 - 1) <= mostHeld;

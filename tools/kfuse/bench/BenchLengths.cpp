@@ -61,7 +61,7 @@ Result<double> coldUs(const Executable &program, Execution &execution, const Len
   return tuner::summarise(std::move(*samples)).medianUs;
 }
 
-/// Times it again beside a program that is compiled for these lengths alone, in turns: a card's clock follows what it
+/// Times it again, interleaved with a program that is compiled for these lengths alone: a card's clock follows what it
 /// has just done, by a tenth where kernels are bound by power.
 Result<void> timeBeside(const LengthsOptions &options, const Executable &program, Execution &execution,
                         const Lengths &lengths, LengthTimes &times) {
@@ -190,7 +190,7 @@ void addBenchLengths(CLI::App &bench, int &status) {
   options->addTo(*command);
   command->add_option("--at", options->at, "Lengths to run: 7 33 100, or of two dims 1,7 8,333")->required();
   command->add_flag("--alone", options->alone, "Beside a program for each of these lengths alone, tuned as this one");
-  command->footer("Medians of 60 ms of runs behind a flush of the last-level cache; with --alone, in turns.\n"
+  command->footer("Medians of 60 ms of runs behind a flush of the last-level cache; with --alone, interleaved.\n"
                   "Example:\n  kfuse bench lengths block.onnx --dims tokens=1..8192 --at 7 333 2050 --alone");
   command->callback([options, &status] {
     status = interruptible([&](const std::stop_token &stop) {
