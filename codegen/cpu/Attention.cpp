@@ -384,13 +384,18 @@ private:
   std::string lowRow, rows, lowKey; ///< The item's first row, how many it has; the first key of a block.
 };
 
-/// Modelled microseconds of one config; the costs are by hand, without a sweep.
+/// What the estimate knows, by hand (commit 4f9dbd5; no sweep was kept).
+struct Coefficients {
+  double rateShare = 0.8;             ///< The share that a thread reaches of its nominal rate.
+  double packing = 10, perScore = 25; ///< Multiply-adds that packing an element costs, and a score.
+};
+constexpr Coefficients byHand;
+
+/// Modelled microseconds of one config.
 double estimate(const Region &region, const cuda::FlashProblem &problem, const TileConfig &config,
                 const ir::Target &target) {
   const Blocking b(problem, config);
-  // In multiply-adds of one thread at 80% of its rate: packing an element costs as many as 10, a score as many as 25.
-  constexpr double packing = 10, ofScore = 25;
-  const double rate = 0.8 * target.f32FlopsPerUs / target.multiprocessors / 2;
+  const double rate = byHand.rateShare * target.f32FlopsPerUs / target.multiprocessors / 2;
   const auto keys = static_cast<double>(problem.keys), rows = static_cast<double>(problem.rows),
              sizes = static_cast<double>(problem.keySize + problem.valueSize);
   // Blocks at the edge of a mask are computed whole.
@@ -398,7 +403,7 @@ double estimate(const Region &region, const cuda::FlashProblem &problem, const T
                                                : std::min(1.0, problem.bounds.share(problem.rows, problem.keys) +
                                                                    static_cast<double>(b.m + b.n) / (2 * keys));
   const double itemRows = rows / static_cast<double>(b.blocksM);
-  const double itemUs = share * keys * (itemRows * (sizes + ofScore) + packing * sizes) / rate;
+  const double itemUs = share * keys * (itemRows * (sizes + byHand.perScore) + byHand.packing * sizes) / rate;
   const double rounds = std::ceil(static_cast<double>(b.items(problem)) / target.multiprocessors);
   const double memoryUs = (region.bytesRead + region.bytesWritten) / target.memoryBytesPerUs;
   return target.launchUs + std::max(rounds * itemUs, memoryUs);

@@ -141,17 +141,23 @@ private:
   std::string lowM, lowN;     ///< Its first elements.
 };
 
-/// Modelled microseconds of one config; the costs are by hand, without a sweep.
+/// What the estimate knows, by hand (commits 6aec8d5 and 326a3a5; no sweep was kept).
+struct Coefficients {
+  double rateShare = 0.8;                  ///< The share that a thread reaches of its nominal rate.
+  double packing = 10, stagedPacking = 60; ///< Multiply-adds that packing an element costs; through a buffer.
+};
+constexpr Coefficients byHand;
+
+/// Modelled microseconds of one config.
 double estimate(const Region &region, const MatmulProblem &problem, const TileConfig &config,
                 const ir::Target &target) {
   Blocking b(problem, config);
-  // In multiply-adds of one thread at 80% of its rate; packing an element costs as many as 10, through a buffer 60.
-  constexpr double packing = 10, stagedPacking = 60;
-  double rate = 0.8 * target.f32FlopsPerUs / target.multiprocessors / 2;
+  double rate = byHand.rateShare * target.f32FlopsPerUs / target.multiprocessors / 2;
   const ProductOperand left = operandOf(problem, 0);
   const bool isStaged = LeftPanel::isStaged(problem.graph, left, LeftPanel::tileOf(problem.graph, left, b.k));
   double products = static_cast<double>(b.m * b.n),
-         packed = (isStaged ? stagedPacking : packing) * static_cast<double>(b.m) + packing * static_cast<double>(b.n);
+         packed = (isStaged ? byHand.stagedPacking : byHand.packing) * static_cast<double>(b.m) +
+                  byHand.packing * static_cast<double>(b.n);
   double itemUs = static_cast<double>(problem.K) * (products + packed) / rate;
   double rounds = std::ceil(static_cast<double>(b.items(problem)) / target.multiprocessors);
   double memoryUs = (region.bytesRead + region.bytesWritten) / target.memoryBytesPerUs;

@@ -70,15 +70,24 @@ llvm::SmallVector<int64_t> itemGrid(const LinearGraph &graph, const Tiling &tili
   return grid;
 }
 
+/// What the estimate knows, by hand (commit 6aec8d5; no sweep was kept). Nanoseconds.
+struct Coefficients {
+  double perStrip = 4;  ///< To set a strip up.
+  double perOp = 0.3;   ///< An op on `lanes` elements.
+  double perStaged = 1; ///< An element that goes through a buffer.
+  double lanes = 16;
+};
+constexpr Coefficients byHand;
+
 /// Modelled microseconds of one config.
 double estimate(const Region &region, const LinearGraph &graph, const TileConfig &config, const ir::Target &target) {
   Tiling tiling = tilingOf(graph, config);
-  // Nanoseconds: 4 to set a strip up, 0.3 an op on 16 lanes, 1 an element that is staged.
   double points = static_cast<double>(graph.graph.domain.points());
   double tilePoints = static_cast<double>(tiling.rows * tiling.width);
   double ops = static_cast<double>(graph.graph.nodes.size() + graph.graph.outputs.size());
   int staged = stagedAccesses(graph, tileOf(tiling, tiling.rows, tiling.width));
-  double tileNs = 4 * static_cast<double>(tiling.rows) + tilePoints * (0.3 * ops / 16 + staged);
+  double tileNs = byHand.perStrip * static_cast<double>(tiling.rows) +
+                  tilePoints * (byHand.perOp * ops / byHand.lanes + byHand.perStaged * staged);
   double computeUs = points / tilePoints * tileNs * 1e-3 / target.multiprocessors;
   double memoryUs = (region.bytesRead + region.bytesWritten) / target.memoryBytesPerUs;
   return target.launchUs + std::max(computeUs, memoryUs);

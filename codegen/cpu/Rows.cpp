@@ -267,19 +267,29 @@ private:
 
 //===- Template ------------------------------------------------------------------------------===//
 
+/// What the estimate knows, by hand (commit 6aec8d5; no sweep was kept). Nanoseconds.
+struct Coefficients {
+  double perPass = 40;  ///< To begin and finish a pass over a row.
+  double perStrip = 4;  ///< To set a strip up.
+  double perOp = 0.3;   ///< An op on `lanes` elements.
+  double perStaged = 1; ///< An element that goes through a buffer.
+  double lanes = 16;
+};
+constexpr Coefficients byHand;
+
 /// Modelled microseconds of one config.
 double estimate(const Region &region, const LinearGraph &graph, const TileConfig &config, const ir::Target &target) {
   Tiling tiling = tilingOf(graph, config);
   RowPasses passes = RowPasses::of(graph, fitsRowBuffer(graph, tiling));
-  // Nanoseconds: 40 to begin and finish a pass over a row, 4 a strip, 0.3 an op on 16 lanes.
   double points = static_cast<double>(graph.graph.domain.points());
   double rows = points / static_cast<double>(graph.extents()[graph.graph.domain.reductionDim]);
   double walks = static_cast<double>(passes.reductions.size()) + !passes.elementOutputs.empty();
   double width = static_cast<double>(tiling.width), ops = static_cast<double>(graph.graph.nodes.size());
   int staged = stagedAccesses(graph, TileDim{tiling.dense, tiling.width, tiling.width});
-  double rowNs = tiling.isAlong ? 40 * walks : 40 * walks / width;
+  double rowNs = tiling.isAlong ? byHand.perPass * walks : byHand.perPass * walks / width;
   double strips = tiling.isAlong ? rows * std::ceil(points / rows / width) : points / width;
-  double ns = rows * rowNs + strips * walks * 4 + points * (0.3 * ops / 16 + staged);
+  double ns = rows * rowNs + strips * walks * byHand.perStrip +
+              points * (byHand.perOp * ops / byHand.lanes + byHand.perStaged * staged);
   double items = static_cast<double>(ir::elementsIn(itemGrid(graph, tiling)));
   double computeUs = ns * 1e-3 / std::min<double>(target.multiprocessors, items);
   double memoryUs = (region.bytesRead + region.bytesWritten) / target.memoryBytesPerUs;

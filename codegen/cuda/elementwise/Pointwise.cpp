@@ -88,27 +88,36 @@ struct PointWork {
   double instructions;
 };
 
-/// Modelled microseconds of one config; the constants fitted with streamingGridUs().
+/// What the estimate knows of an H200, beside streamingGridUs(), with which these were fitted (commit a15c9e7; the
+/// sweep was not kept).
+struct Coefficients {
+  double registers = 20, registersOfPoint = 1.2; ///< Beside those of operands.
+  double perChunk = 12, perAccess = 2.5;         ///< Instructions: addresses, 16 bytes of an operand.
+  double startsOnce = 1.08; ///< Blocks that end and start anew load ahead of each other better than one that goes on.
+  double wide = 1.03;       ///< A warp's accesses of more than 16 bytes leave gaps that the next ones fill.
+};
+constexpr Coefficients h200;
+
+/// Modelled microseconds of one config.
 double estimate(const Region &region, const PointWork &work, const TileConfig &config, const ir::Target &target) {
-  constexpr double baseRegisters = 20, registersPerPoint = 1.2; // Registers beside those of operands.
-  constexpr double perChunk = 12, perAccess = 2.5;              // Instructions: addresses, 16 bytes of an operand.
   double vector = static_cast<double>(config["vector"]), unroll = static_cast<double>(config["unroll"]);
   double wide = vector * static_cast<double>(work.widest) / 16;
   double accesses = work.operands * std::max(1.0, wide);
-  double registers = baseRegisters + vector * unroll * (static_cast<double>(work.operandBytes) / 4 + registersPerPoint);
+  double registers =
+      h200.registers + vector * unroll * (static_cast<double>(work.operandBytes) / 4 + h200.registersOfPoint);
 
   StreamingGrid grid;
   grid.threads = static_cast<double>(config["threads"]);
   grid.blocks = std::ceil(work.points / (vector * unroll * grid.threads));
   grid.blocksPerSm = std::min(std::floor(target.threadsPerSm / grid.threads),
                               std::floor(target.registersPerSm / (registers * grid.threads)));
-  grid.instructions = unroll * (vector * work.instructions + perChunk + perAccess * accesses);
+  grid.instructions = unroll * (vector * work.instructions + h200.perChunk + h200.perAccess * accesses);
   grid.startsOnce = config["persistent"] && grid.blocks > grid.blocksPerSm * target.multiprocessors;
   grid.bytes = region.bytesRead + region.bytesWritten;
   if (grid.startsOnce)
-    grid.bytes *= 1.08; // Blocks that end and start anew load ahead of each other better than one that goes on.
+    grid.bytes *= h200.startsOnce;
   if (wide > 1)
-    grid.bytes *= 1.03; // A warp's accesses leave gaps that the next ones fill.
+    grid.bytes *= h200.wide;
   return target.launchUs + streamingGridUs(grid, target);
 }
 

@@ -257,6 +257,26 @@ std::optional<UnalignedTranspose> unalignedOf(const LinearGraph &graph) {
 /// tiles, 2.3 as 256.
 double imbalance(double tilesPerSm) { return std::ceil(tilesPerSm) / tilesPerSm; }
 
+/// What the estimates know of an H200, by hand from the times named here (commits 677cbf2, 5270d63, 3e25a22, 73c6873
+/// and e8ff2b7; the sweeps were not kept). 268 MB of bf16 take 137.4 us with reads of 128 bytes and writes of 64, 132.4
+/// through a tile (rows of 256 bytes), 178 with reads and writes of 64; single elements 176, through tiles of 128 by
+/// 128 163 to 168.
+struct Coefficients {
+  /// A warp's accesses to less than a line take more wavefronts, and leave lines half written for a while.
+  double lineBytes = 128, shortRead = 0.25, shortWrite = 0.04;
+  double aligned = 1.03, downFirst = 0.01;     ///< Requests of vectors; more where lanes count rows first.
+  double elements = 1.4, elementsOfTile = 1.3; ///< Requests of single elements; through tiles of more than 64 by 64.
+  double tilesAtOnce = 6;                      ///< Blocks of a multiprocessor that have loads under way.
+  double perPoint = 4;                         ///< Instructions beside an element's own.
+  double padding = 0.1;                        ///< What shows of columns behind the last.
+  // Rows that begin anywhere.
+  /// Requests where chunks keep their places in lines, and where they do not: 8191 x 16383 in bf16 139.7 and 143.5 us.
+  double inLines = 1.015, anywhere = 1.04;
+  double fewWarps = 1.02; ///< Fewer warps make longer chains: 148 us where 15 take 144.
+  double tileUs = 1;      ///< Nothing of a tile is written before all of it is there.
+};
+constexpr Coefficients h200;
+
 /// Modelled microseconds of one config of whole chunks of rows that begin anywhere.
 double estimate(const Region &region, const LinearGraph &graph, const UnalignedTranspose &shape,
                 const TileConfig &config, const ir::Target &target) {
@@ -267,20 +287,18 @@ double estimate(const Region &region, const LinearGraph &graph, const UnalignedT
                perSm = std::floor(static_cast<double>(target.sharedBytesPerBlock + 1024) /
                                   static_cast<double>(shape.sharedBytes(config) + 1024));
   const double inFlight = std::min(perSm, std::ceil(blocks)) * static_cast<double>(tall * wide) * bytesPerPoint;
-  // A chunk more of each row, and `vector` rows more; of 8191 x 16383 in bf16 139.7 us where this alone says 133, and
-  // 143.5 where chunks do not keep their places in lines.
+  // A chunk more of each row, and `vector` rows more: this alone says 133 us of 8191 x 16383.
   const double vector = static_cast<double>(shape.vector);
   const double sectors = 0.5 * (1 + vector / static_cast<double>(height)) * (1 + vector / static_cast<double>(width)) +
                          0.5 * (1 + vector / static_cast<double>(width));
-  // Nothing of a tile is written before all of it is there. Fewer warps make longer chains: 148 us where 15 take 144.
-  const double tileUs = 1, warps = config["warps"] * 3 <= config["chunks_down"] ? 1.02 : 1;
-  const double requests = config["in_lines"] != 0 && shape.sourcePitch % 2 != 0 ? 1.015 : 1.04;
-  return target.launchUs + tileUs +
+  const double warps = config["warps"] * 3 <= config["chunks_down"] ? h200.fewWarps : 1,
+               requests = config["in_lines"] != 0 && shape.sourcePitch % 2 != 0 ? h200.inLines : h200.anywhere;
+  return target.launchUs + h200.tileUs +
          streamUs(region.bytesRead, region.bytesWritten, inFlight, target) * requests * sectors * warps *
              imbalance(blocks);
 }
 
-/// Modelled microseconds of one config; the constants by hand, from the times named here (an H200).
+/// Modelled microseconds of one config.
 double estimate(const Region &region, const LinearGraph &graph, const TileConfig &config, int64_t stagedBytes,
                 const ir::Target &target) {
   double points = static_cast<double>(graph.graph.domain.points());
@@ -289,27 +307,26 @@ double estimate(const Region &region, const LinearGraph &graph, const TileConfig
   double threads = static_cast<double>(32 * config["warps_down"] * config["warps_across"]);
   const int64_t tall = std::min(height, graph.extents()[*transposedDim(graph)]),
                 wide = std::min(width, graph.extents().back()); // What of a tile there is.
-  double inFlight = std::min(static_cast<double>(target.threadsPerSm) / threads, 6.0) *
+  double inFlight = std::min(static_cast<double>(target.threadsPerSm) / threads, h200.tilesAtOnce) *
                     static_cast<double>(tall * wide) * bytesPerPoint;
-  // A warp's accesses in pieces of under 128 bytes take more wavefronts and leave lines half written for a while.
-  // 268 MB of bf16: 137.4 us with reads of 128 and writes of 64 bytes, 132.4 through a tile (rows of 256), both ways
-  // 178 with reads of 64; elements 176 us, 163 to 168 through tiles of 128 by 128.
   double reads = static_cast<double>(config["lanes_down"] * config["down"] * stagedBytes);
   const int64_t lanesAcross = 32 / config["lanes_down"];
   double writes = static_cast<double>(lanesAcross * config["across"]) * region.bytesWritten / points;
-  double pieces =
-      TransposeKernel::isByElements(config)
-          ? (config["side"] > 64 ? 1.3 : 1.4)
-          : 1.03 + 0.25 * std::max(0.0, 128 / reads - 1) +
-                (config["shared"] ? 0 : 0.04 * std::max(0.0, 128 / writes - 1) + 0.01 * config["down_first"]);
+  auto shortOfLine = [](double bytes) { return std::max(0.0, h200.lineBytes / bytes - 1); };
+  double requests = TransposeKernel::isByElements(config)
+                        ? (config["side"] > 64 ? h200.elementsOfTile : h200.elements)
+                        : h200.aligned + h200.shortRead * shortOfLine(reads) +
+                              (config["shared"] ? 0
+                                                : h200.shortWrite * shortOfLine(writes) +
+                                                      h200.downFirst * static_cast<double>(config["down_first"]));
   if (TransposeKernel::isByElements(config))
-    pieces *= imbalance(points / static_cast<double>(tall * wide) / target.multiprocessors);
+    requests *= imbalance(points / static_cast<double>(tall * wide) / target.multiprocessors);
   double padding =
       static_cast<double>(ceilDiv(graph.extents().back(), width) * width) / static_cast<double>(graph.extents().back());
-  double instructions = 4 + instructionsOf(graph, valuesOf(graph), [](Scalar) { return false; });
-  return target.launchUs +
-         std::max(streamUs(region.bytesRead, region.bytesWritten, inFlight, target) * pieces * (0.9 + 0.1 * padding),
-                  issueUs(points * instructions, target));
+  double instructions = h200.perPoint + instructionsOf(graph, valuesOf(graph), [](Scalar) { return false; });
+  return target.launchUs + std::max(streamUs(region.bytesRead, region.bytesWritten, inFlight, target) * requests *
+                                        (1 - h200.padding + h200.padding * padding),
+                                    issueUs(points * instructions, target));
 }
 
 class TransposeTemplate : public KernelTemplate {

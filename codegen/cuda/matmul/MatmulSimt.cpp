@@ -107,11 +107,19 @@ private:
   std::vector<Scalar> loads;
 };
 
-/// Modelled microseconds of one config. The share of the nominal rate is by hand (commit 4ec1027), without a sweep.
+/// What the estimate knows beside matmulUs(), by hand (commit 4ec1027; no sweep was kept).
+struct Coefficients {
+  double mathShare = 0.85, perRead = 1.5; ///< The share reached of the nominal rate, and what reads cost of it.
+  double inFlightBytes = 32e3;            ///< Bytes that a block keeps requested.
+};
+constexpr Coefficients byHand;
+
+/// Modelled microseconds of one config.
 double estimate(const Region &region, const MatmulProblem &problem, const TileConfig &config,
                 const ir::Target &target) {
   double threadM = static_cast<double>(config["thread_m"]), threadN = static_cast<double>(config["thread_n"]);
-  double share = 0.85 / (1 + 1.5 * (1 / threadM + 1 / threadN)); // A thread reads m + n values for m n products.
+  // A thread reads m + n values for m n products.
+  double share = byHand.mathShare / (1 + byHand.perRead * (1 / threadM + 1 / threadN));
   MatmulCost cost;
   cost.tileM = static_cast<double>(config["m"]);
   cost.tileN = static_cast<double>(config["n"]);
@@ -119,7 +127,7 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   cost.flopsPerUsPerSm = target.f32FlopsPerUs * share / target.multiprocessors;
   cost.blocksPerSm = static_cast<double>(blocksPerSm(config, target));
   cost.elementBytes = 4;
-  cost.inFlightBytes = 32e3;
+  cost.inFlightBytes = byHand.inFlightBytes;
   return matmulUs(region, problem, cost, target);
 }
 

@@ -69,6 +69,18 @@ bool fits(const MatmulProblem &problem, const TileConfig &config, const ir::Targ
          blocksPerSm(problem, config, target) >= 1;
 }
 
+/// What the estimate knows beside matmulUs() and mmaShare(): by hand (commit 4ec1027), but for stepUs of an H200's
+/// configs (75f81ee) and perCopy (326a3a5); no sweep was kept.
+struct Coefficients {
+  /// The share of mma.sync's rate that a warp tile reaches: at most, without loads, and what a fragment's load costs.
+  double warpTileShare = 0.95, nominalShare = 1.2, perLoad = 10;
+  /// The share of that which hardly any warps reach; `warpsHiding` / 2 of a multiprocessor hide each other's waits.
+  double fewestHiding = 0.5, warpsHiding = 16;
+  double stepUs = 0.033; ///< A warp's products of 32 bytes of K and up to 32 x 32 elements.
+  double perCopy = 12;   ///< Instructions of an element that is copied by itself.
+};
+constexpr Coefficients h200;
+
 /// Share of the nominal rate that mma.sync reaches: Hopper and datacenter Blackwell keep the rest for instructions of
 /// their own. Hopper's is of an H200 (commit a4d04ff; the sweep was not kept), the others are guesses.
 double mmaShare(const ir::Target &target) {
@@ -77,24 +89,23 @@ double mmaShare(const ir::Target &target) {
   return target.capability == 90 ? 0.55 : 0.7;
 }
 
-/// Share of that rate a warp tile reaches: small ones load more fragments for each product. By hand (commit 4ec1027),
-/// without a sweep.
+/// Share of that rate a warp tile reaches: small ones load more fragments for each product.
 double warpTileShare(const MatmulProblem &problem, const TileConfig &config) {
   int64_t rows = config["m"] / config["warps_m"], columns = columnsOf(problem, config) / config["warps_n"];
   auto warpM = static_cast<double>(rows), warpN = static_cast<double>(columns);
   double loadsPerProduct = 1 / warpM + 1 / warpN; // 1/32 at 64 x 64.
-  return std::min(0.95, 1.2 / (1 + 10 * loadsPerProduct));
+  return std::min(h200.warpTileShare, h200.nominalShare / (1 + h200.perLoad * loadsPerProduct));
 }
 
-/// Share of the products' rate that is left beside copying windows element by element, some 12 instructions each of 128
-/// a clock; a tensor core's multiply-adds are 2048 a clock.
+/// Share of the products' rate that is left beside copying windows element by element. A multiprocessor issues 128
+/// instructions of lanes a clock; its tensor cores' multiply-adds are 2048.
 double windowShare(const MatmulProblem &problem, const TileConfig &config, double mmaShare) {
   double elements = 0; // Copied one by one, for each step of K.
   const int64_t columns = columnsOf(problem, config);
   for (unsigned side : {0, 1})
     if (MatrixOperand operand = MatrixOperand::withBounds(problem, side); operand.isWindowed && operand.vector == 1)
       elements += static_cast<double>(side == 0 ? config["m"] : columns);
-  const double copyClocks = elements * 12 / 128,
+  const double copyClocks = elements * h200.perCopy / 128,
                mathClocks = static_cast<double>(config["m"] * columns) / (2048 * mmaShare);
   return mathClocks / (mathClocks + copyClocks);
 }
@@ -111,14 +122,14 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   cost.tileM = static_cast<double>(config["m"]);
   cost.tileN = static_cast<double>(config["n"]);
   cost.splits = static_cast<double>(config["split_k"]);
-  cost.flopsPerUsPerSm = perSm * std::min(1.0, 0.5 + warps / 16); // Eight warps hide each other's waits.
+  cost.flopsPerUsPerSm = perSm * std::min(1.0, h200.fewestHiding + warps / h200.warpsHiding);
   cost.blocksPerSm = resident;
   cost.elementBytes = isComputed(problem) ? 2 : static_cast<double>(byteWidth(problem.elementType(1)));
-  // The slowest warp issues at least its own products, 33 ns for 32 bytes of K and up to 32 x 32 of them.
+  // The slowest warp issues at least its own products.
   const int64_t warpM = config["m"] / config["warps_m"], warpN = columnsOf(problem, config) / config["warps_n"];
   const auto warpTile = static_cast<double>(warpM * warpN);
-  cost.latencyUs =
-      static_cast<double>(problem.K * widthOf(problem)) / cost.splits / 32 * 0.033 * std::max(1.0, warpTile / 1024);
+  cost.latencyUs = static_cast<double>(problem.K * widthOf(problem)) / cost.splits / 32 * h200.stepUs *
+                   std::max(1.0, warpTile / 1024);
   // All stages but the one that is multiplied; elements of 8 bits pass through registers, a stage or so at a time. Only
   // the weights count: rows come from the last-level cache.
   const double underWay = cost.elementBytes < 2 || isComputed(problem) ? 1 : static_cast<double>(config["stages"] - 1);

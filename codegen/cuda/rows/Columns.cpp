@@ -20,7 +20,6 @@ using ir::ScalarNode;
 
 constexpr int64_t mostAccessBytes = 16;
 constexpr size_t mostCandidates = 40;
-constexpr double splitUs = 1.5; ///< The last block's turn: totals written, counted and read again.
 
 /// Loads of a column reduction, and the dimension along which its blocks lie.
 struct ColumnAccess {
@@ -210,8 +209,23 @@ private:
   SourceWriter writer;
 };
 
-/// Modelled microseconds of one config. Where no time is named, the constants are by hand, so that the best of an
-/// H200's configs come first (commits 677cbf2 and 3e02a1d; the sweeps were not kept).
+/// What the estimate knows of an H200. Where no time is named, the constants are by hand, so that the best of its
+/// configs come first (commits 677cbf2 and 3e02a1d; the sweeps were not kept).
+struct Coefficients {
+  double threadsOfSm = 1024;           ///< Wide accumulators and unrolled operands take about 64 registers.
+  double perRow = 2, perAccess = 8;    ///< Instructions beside an element's: a row's, and a vector's.
+  double splitUs = 1.5, mergeUs = 0.3; ///< The last block: totals written, counted and read again; rounds of these.
+  double mergedAtOnce = 8;             ///< Totals that a group of threads has under way.
+  /// Blocks of a wave end together, and those of the next start together: 8192 x 4096 takes 21.6 us in two waves, 19.2
+  /// in one. So do the threads of a block: 262144 x 512 takes 64.1, 63.7, 64.2 and 71.2 us with 128, 256, 512 and 1024.
+  double waveUs = 1, mostWaves = 4, threadUs = 0.003;
+  /// What shows of multiprocessors that are idle at the end, of columns behind the last, and of rows of a block that
+  /// are shorter than a line.
+  double tail = 0.25, padding = 0.2, narrow = 0.1, lineBytes = 128;
+};
+constexpr Coefficients h200;
+
+/// Modelled microseconds of one config.
 double estimate(const Region &region, const LinearGraph &graph, const RowPasses &passes, const ColumnAccess &access,
                 const TileConfig &config, const ir::Target &target) {
   double points = static_cast<double>(graph.graph.domain.points());
@@ -220,8 +234,7 @@ double estimate(const Region &region, const LinearGraph &graph, const RowPasses 
   double tiles = static_cast<double>(ceilDiv(columns, width)) * points / static_cast<double>(columns * rows);
   double blocks = tiles * static_cast<double>(config["splits"]);
   double bytesPerPoint = region.bytesRead / points;
-  // Wide accumulators and unrolled operands: about 64 registers, 1024 threads an SM.
-  double most = std::max(1.0, std::floor(1024.0 / static_cast<double>(threads)));
+  double most = std::max(1.0, std::floor(h200.threadsOfSm / static_cast<double>(threads)));
   double resident = std::min(most, blocks / target.multiprocessors);
   double inFlight = resident * static_cast<double>(threads * config["vector"] * config["unroll"]) * bytesPerPoint;
   double waves = std::ceil(blocks / (target.multiprocessors * most)) / (blocks / (target.multiprocessors * most));
@@ -229,22 +242,19 @@ double estimate(const Region &region, const LinearGraph &graph, const RowPasses 
                     ? waves
                     : std::max(1.0, std::ceil(blocks / target.multiprocessors) / (blocks / target.multiprocessors));
   double padding = static_cast<double>(ceilDiv(columns, width) * width) / static_cast<double>(columns);
-  double piece = std::max(1.0, 128 / (static_cast<double>(width) * bytesPerPoint));
-  double instructions = 2 + 8.0 / static_cast<double>(config["vector"]) +
+  double narrow = std::max(1.0, h200.lineBytes / (static_cast<double>(width) * bytesPerPoint));
+  double instructions = h200.perRow + h200.perAccess / static_cast<double>(config["vector"]) +
                         instructionsOf(graph, passes.roots(graph, 0), [](Scalar) { return false; });
   double partials =
       config["splits"] > 1
-          ? splitUs + 0.3 * std::ceil(static_cast<double>(config["splits"]) / static_cast<double>(8 * config["groups"]))
+          ? h200.splitUs + h200.mergeUs * std::ceil(static_cast<double>(config["splits"]) /
+                                                    (h200.mergedAtOnce * static_cast<double>(config["groups"])))
           : 0;
-  // Blocks of a wave end together, and those of the next start together: 8192 x 4096 takes 21.6 us in two waves, 19.2
-  // in one.
-  constexpr double waveUs = 1, mostWaves = 4;
-  double further = std::clamp(std::ceil(blocks / (target.multiprocessors * most)), 1.0, mostWaves) - 1;
-  // So do the threads of a block: 262144 x 512 takes 64.1, 63.7, 64.2 and 71.2 us with 128, 256, 512 and 1024.
-  constexpr double threadUs = 0.003;
-  return target.launchUs + partials + further * waveUs + threadUs * static_cast<double>(threads) +
-         std::max(streamUs(region.bytesRead, region.bytesWritten, inFlight, target) * (0.75 + 0.25 * tail) *
-                      (0.8 + 0.2 * padding) * (0.9 + 0.1 * piece),
+  double further = std::clamp(std::ceil(blocks / (target.multiprocessors * most)), 1.0, h200.mostWaves) - 1;
+  auto shown = [](double share, double ratio) { return 1 - share + share * ratio; };
+  return target.launchUs + partials + further * h200.waveUs + h200.threadUs * static_cast<double>(threads) +
+         std::max(streamUs(region.bytesRead, region.bytesWritten, inFlight, target) * shown(h200.tail, tail) *
+                      shown(h200.padding, padding) * shown(h200.narrow, narrow),
                   issueUs(points * padding * instructions, target));
 }
 

@@ -120,7 +120,15 @@ std::optional<WindowBands> WindowBands::of(const WindowProblem &problem) {
 
 namespace {
 
-/// Modelled microseconds of one config. The constants are by hand (commit 5269e4a); no sweep was kept.
+/// What the estimate knows, by hand (commit 5269e4a; no sweep was kept).
+struct Coefficients {
+  double registers = 32, registersOfTap = 6;     ///< Addresses; a row of taps.
+  double perRow = 40, perTap = 2, perResult = 1; ///< Instructions beside products.
+  double cacheSpeedup = 3; ///< Rows that two blocks read come from the last-level cache the second time.
+};
+constexpr Coefficients byHand;
+
+/// Modelled microseconds of one config.
 double estimate(const Region &region, const WindowProblem &problem, const WindowBands &bands, const TileConfig &config,
                 const ir::Target &target) {
   const auto extents = problem.graph.extents();
@@ -133,17 +141,16 @@ double estimate(const Region &region, const WindowProblem &problem, const Window
   StreamingGrid grid;
   grid.threads = static_cast<double>(tilesAcross(problem) * 32);
   grid.blocks = static_cast<double>(blocks);
-  constexpr double registersBeside = 32, perRow = 40; // Addresses; instructions beside products.
-  const double registers = registersBeside + 6 * rowTaps,
+  const double registers = byHand.registers + byHand.registersOfTap * rowTaps,
                shared = static_cast<double>(sharedBytes(problem, bands, config["stages"]));
   grid.blocksPerSm = std::max(
       1.0, std::floor(std::min({target.threadsPerSm / grid.threads, target.registersPerSm / (registers * grid.threads),
                                 static_cast<double>(target.sharedBytesPerBlock) / shared})));
   const double result =
       instructionsOf(problem.graph, problem.outputs, [&](Scalar s) { return s == problem.reductions.front(); });
-  grid.instructions = rowsRead * (perRow + 2 * rowTaps) + rows * vector * (result + 1);
-  // Rows that two blocks read come from the last-level cache the second time, three times as fast as memory.
-  grid.bytes = region.bytesRead + region.bytesWritten + region.bytesRead * (rowsRead / rows - 1) / 3;
+  grid.instructions =
+      rowsRead * (byHand.perRow + byHand.perTap * rowTaps) + rows * vector * (result + byHand.perResult);
+  grid.bytes = region.bytesRead + region.bytesWritten + region.bytesRead * (rowsRead / rows - 1) / byHand.cacheSpeedup;
   return target.launchUs + streamingGridUs(grid, target);
 }
 
