@@ -43,7 +43,11 @@ struct Coefficients {
                             ///< three times that.
   double tailUs = 0.25;     ///< The longer a warp's part of a row, the less evenly SMs end: 13.8, 13.4, 13.1 us for
                             ///< rows in 1, 2, 4 parts.
-  double inFlightFactor = 10;  ///< Loads are asked for again as soon as one is used.
+  double inFlightFactor = 10; ///< Loads are asked for again as soon as one is used.
+  /// Instructions of a weight, of a product, and of a read of a row, which the columns of a warp share.
+  double perWeight = 12, perProduct = 2.3, perRead = 0.67;
+  /// A row that is computed first comes with a latency of L2 and of each reduction's barrier (573cc31, by hand).
+  double rowUs = 0.2, reductionUs = 0.3;
   double sumInstructions = 12; ///< The instructions that add one of a warp's accumulators over its lanes.
 };
 constexpr Coefficients h200;
@@ -72,10 +76,11 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   const double weights =
       static_cast<double>(problem.N * problem.count() * problem.batches) * static_cast<double>(problem.K);
   const auto rows = static_cast<double>(problem.M), outputs = static_cast<double>(columns);
-  const double mathUs = issueUs(weights * (12 + 2.3 * rows + 0.67 * rows / outputs), target);
-  // Rows that are computed first come with a latency of L2 and of each barrier; weights flow meanwhile, but no more
-  // than are in flight.
-  const double rowsUs = problem.reducesRows ? rows * (0.2 + 0.3 * ComputedRows(problem).reductionCount()) : 0;
+  const double mathUs =
+      issueUs(weights * (h200.perWeight + h200.perProduct * rows + h200.perRead * rows / outputs), target);
+  // Weights flow while rows are computed, but no more than are in flight.
+  const double rowsUs =
+      problem.reducesRows ? rows * (h200.rowUs + h200.reductionUs * ComputedRows(problem).reductionCount()) : 0;
   // At a warp's end its lanes' accumulators are added: five shuffles and more for each, while it has no loads in
   // flight. 2 x 7168 x 2048 takes 8.5 us with rows in 2 parts, 8.7 in 4 and 9.0 in 8 (of four columns a warp).
   const double sums = static_cast<double>(problem.N * problem.count() * problem.batches * config["split"]) * rows;

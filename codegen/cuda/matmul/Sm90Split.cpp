@@ -125,6 +125,8 @@ double patchOf(const Problem &problem, const TileConfig &config, int64_t cluster
 /// hand in c98837a. The sweeps were not kept. A speedup is over the target's nominal HBM bandwidth.
 struct Coefficients {
   double mathShare = 0.9;       ///< The share reached of the tensor cores' rate.
+  double narrowShare = 0.355;   ///< The share of that which an instruction of no columns would reach; each column adds
+  double narrowColumns = 146;   ///< one of so many.
   double l2Speedup = 3.55;      ///< Reads from the L2.
   double reachSpeedup = 3.65;   ///< What reaches all SMs, 64 bytes a clock each.
   double memoryShare = 0.98;    ///< The share reached of the HBM bandwidth.
@@ -133,12 +135,16 @@ struct Coefficients {
   double kBlockUs = 0.05;       ///< A K block takes at least so long, since a warpgroup waits for its own products.
   double columnUs = 0.0007;     ///< So much longer it takes for each column of the tile.
   double widenUs = 0.05;        ///< The same where it makes floats of its rows first.
+  double perWeight = 2.8;       ///< Instructions that make a float of a weight of few bits.
   double aloneUs = 0.01;        ///< What of it shows for each K block where the warpgroup is the only one of its SM.
   double waveUs = 5;            ///< The start and the stores of a further wave, which nothing hides.
   double startUs = 1.1;         ///< A kernel's start.
   double overlap = 0.26;        ///< What of the shorter of walk and HBM shows beside the longer.
   double turnUs = 0.04;         ///< Results that are transposed: 256 x 1024 x 1024 on an H200 takes 3.53 us instead of
                                 ///< 3.49 with 32 x 64 as with 64 x 32.
+  /// The end of a cluster whose blocks share K, for each of them and beside; of one whose blocks share operands alone;
+  /// of a block that shares nothing.
+  double splitUs = 1.06, splitsUs = -0.15, clusterUs = 0.25, blockUs = 0.2;
   double foldedPerUs = 11000;   ///< Accumulators that a block finishes.
   double gatheredPerUs = 25000; ///< Accumulators of further warpgroups that a block gathers.
 };
@@ -170,7 +176,8 @@ public:
 private:
   /// A tile's products on an SM. Instructions of few columns read more of A than they multiply.
   double mathUs() const {
-    const double K = kBlocks * static_cast<double>(depthOf(type)), narrow = std::min(1.0, 0.355 + tileColumns / 146);
+    const double K = kBlocks * static_cast<double>(depthOf(type)),
+                 narrow = std::min(1.0, h200.narrowShare + tileColumns / h200.narrowColumns);
     const double rate = target.matmulFlopsPerUs(type, problem.tf32) * h200.mathShare * narrow / sms;
     return 2 * tileRows * tileColumns * K / splits * perSm / rate;
   }
@@ -181,8 +188,8 @@ private:
   }
   /// What a tile's warps issue to make floats of its rows, of four a clock.
   double widenUs() const {
-    const double perWeight = 2.8, weights = tileRows * stagesK * static_cast<double>(problem.depth()) / splits;
-    return shape.isLowBit ? issueUs(weights * perWeight * perSm * sms, target) : 0;
+    const double weights = tileRows * stagesK * static_cast<double>(problem.depth()) / splits;
+    return shape.isLowBit ? issueUs(weights * h200.perWeight * perSm * sms, target) : 0;
   }
   /// A tile's operands from the L2.
   double l2Us() const {
@@ -223,9 +230,9 @@ private:
   /// an SM's blocks gather, at once or in waves, adds up.
   double fixUpUs() const {
     const double accumulators = tileRows * tileColumns;
-    return (splits > 1         ? 1.06 * splits - 0.15
-            : shape.isShared() ? 0.25
-                               : 0.2) +
+    return (splits > 1         ? h200.splitUs * splits + h200.splitsUs
+            : shape.isShared() ? h200.clusterUs
+                               : h200.blockUs) +
            (shape.swapped ? h200.turnUs : 0) + accumulators / h200.foldedPerUs +
            (groups - 1) * (splits + 2) * accumulators * perSm * waves / h200.gatheredPerUs;
   }
