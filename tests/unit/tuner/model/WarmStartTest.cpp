@@ -1,5 +1,6 @@
 // How long it takes to begin when the store holds every kernel: what a process pays before its first run.
 #include "ImportedModel.h"
+#include "Pace.h"
 #include "TemporaryFolder.h"
 
 #include "runtime/Program.h"
@@ -9,33 +10,19 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <chrono>
-#include <cmath>
 #include <cstdlib>
 
 using namespace kfuse;
 using namespace kfuse::tuner;
+using test::fastest;
 
 namespace {
 
-/// Limits are three times what a kernel and a block may take, for slower machines and other work beside; SLACK=1 tests
-/// them as they are, on a quiet one.
+/// Limits are three times what a kernel and a block may take on a machine of the speed of Pace.h; SLACK=1 tests them as
+/// they are.
 double slack() {
   const char *given = std::getenv("SLACK");
-  return given ? std::atof(given) : 3;
-}
-
-/// Milliseconds of the fastest of up to 30 tries; the first one within `limit` ends them: other processes can make some
-/// slow, and none fast.
-template <class Work> double fastest(double limit, const Work &work) {
-  double best = INFINITY;
-  for (int i = 0; i < 30 && best >= limit; ++i) {
-    const auto start = std::chrono::steady_clock::now();
-    work();
-    best = std::min(best, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
-  }
-  return best;
+  return (given ? std::atof(given) : 3) * test::slowness();
 }
 
 Workbench openCpu(const std::string &store, bool requireTuned) {
