@@ -92,7 +92,7 @@ struct GraphBuilder::Impl {
   bool isShape(ArrayRef<std::int64_t> sizes) {
     // 2^48 elements are more than any machine holds, and their bytes do not overflow.
     constexpr std::int64_t most = std::int64_t{1} << 48;
-    constexpr std::size_t mostDimensions = 16; // As of imported models.
+    constexpr std::size_t mostDimensions = 16; // The limit of imported models.
     const Shape shape(sizes.begin(), sizes.end());
     if (llvm::any_of(shape, [](std::int64_t size) { return size < 1; }) || elementCount(shape) > most)
       fail("the shape [" + toString(shape) + "] must have sizes of at least 1 and fewer than 2^48 elements");

@@ -18,7 +18,7 @@ struct GpuLoad {
 /// Nothing for a GPU that cannot be asked.
 using LoadOf = std::function<std::optional<GpuLoad>(const GpuFacts &)>;
 
-/// As NVIDIA's management library tells, which is opened for it (20 ms).
+/// What NVIDIA's management library tells, which is opened for it (20 ms).
 LoadOf currentLoads();
 
 /// Those on which no process runs; one that cannot be asked counts as idle.

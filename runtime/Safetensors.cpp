@@ -15,7 +15,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t lengthBytes = 8;
-constexpr std::uint64_t mostHeaderBytes = 100'000'000; // As in the format's own reader.
+constexpr std::uint64_t mostHeaderBytes = 100'000'000; // The limit of the format's own reader.
 constexpr int deepest = 3;                             // Header, tensor, shape, a size.
 
 struct Invalid : std::runtime_error {

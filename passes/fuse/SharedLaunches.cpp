@@ -19,8 +19,8 @@ void shareLaunches(OpGraph &graph, RegionCosts &costs) {
     bool isSmall = costs.of(graph.opsOf(group)).us < mostLaunches * costs.costModel().target().launchUs;
     return isSmall && !hasKind(graph.opsOf(group), OpKind::Contraction);
   };
-  // As many of thousands in a row as a launch takes are tried at once first: one by one prices each launch eight
-  // times.
+  // Where there are thousands in a row, what one launch takes is tried at once first: one by one prices each launch
+  // eight times.
   if (SmallVector<OpGraph::Vertex> order = graph.order(); order.size() >= largeGraph)
     for (OpGraph::Vertex group : order) {
       if (mayShare(group))

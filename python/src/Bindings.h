@@ -40,10 +40,10 @@ struct PreparedWeights {
   std::vector<Buffer> uploaded;
 };
 
-/// As Program.prepare() in Python.
+/// Program.prepare() in Python.
 PreparedWeights prepare(const Program &program, const nb::object &params, bool copy);
 
-/// As Program.session() in Python.
+/// Program.session() in Python.
 nb::object newSession(nb::object program, const nb::object &weights, const nb::object &states);
 
 /// Waits for what was enqueued on a stream, without the GIL.

@@ -10,7 +10,7 @@
 
 namespace kfuse::python {
 
-/// Of {"tokens": (1, 8192)}, in the dictionary's order.
+/// The dimensions of {"tokens": (1, 8192)}, in the dictionary's order.
 std::vector<Dim> dimsOf(const nb::dict &ranges);
 nb::dict rangesOf(const std::vector<Dim> &dims);
 

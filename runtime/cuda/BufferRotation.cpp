@@ -29,7 +29,7 @@ Result<BufferRotation> BufferRotation::make(const ContextRef &context, std::span
   for (void *buffer : buffers) {
     CUdeviceptr base = 0;
     std::size_t bytes = 0;
-    if (buffer != nullptr) // As tensors without elements have.
+    if (buffer != nullptr) // It is null of tensors without elements.
       KFUSE_DRIVER(context->api, cuMemGetAddressRange(&base, &bytes, devicePointer(buffer)));
     bases.push_back(base);
     if (allocations.try_emplace(base, Allocation{bytes, setBytes}).second)

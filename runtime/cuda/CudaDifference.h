@@ -11,7 +11,7 @@ class CudaDifference {
 public:
   static Result<CudaDifference> make(const ContextRef &context);
 
-  /// As Device::sumDifferences, for f32, f16 and bf16.
+  /// What Device::sumDifferences does, for f32, f16 and bf16.
   Result<bool> operator()(DType type, const void *found, const void *expected, std::size_t count, void *sums) const;
 
 private:

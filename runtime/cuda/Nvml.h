@@ -24,7 +24,7 @@ public:
   std::optional<GpuLoad> loadOf(const std::string &pciPlace) const;
 
 private:
-  // As nvml.h declares them.
+  // Copies of what nvml.h declares.
   using Handle = struct nvmlDevice_st *;
   using Status = int; ///< 0: success.
   struct Utilization {

@@ -132,7 +132,7 @@ Result<std::size_t> find(const std::vector<TensorDesc> &tensors, const char *nam
   return usage("there is no '" + std::string(name) + "'; there are: " + names);
 }
 
-/// As much as the caller's struct has, which is that of version 1.0 or later; defaults behind it.
+/// What the caller's struct has, which is that of version 1.0 or later; defaults behind it.
 Result<kfr_load_options> optionsOf(const kfr_load_options *given) {
   constexpr std::size_t leastBytes = offsetof(kfr_load_options, variant) + sizeof(const char *);
   kfr_load_options options{sizeof options, KFR_AUTO, 0, nullptr, nullptr, 0};

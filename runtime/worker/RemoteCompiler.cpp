@@ -92,7 +92,7 @@ private:
   }
   /// Nothing where none starts, or one with another NVRTC than `here`: binaries are known by its version.
   std::optional<Process> start() {
-    constexpr std::chrono::seconds opening(60); // As long as a worker that opens a device has.
+    constexpr std::chrono::seconds opening(60); // A worker that opens a device has as long.
     Result<Process> process = Process::start({"nvrtc", "0"}, stop);
     const auto deadline = Channel::Clock::now() + opening;
     Json hello;

@@ -138,7 +138,7 @@ func.func @f(%q: tensor<2x8x2x16xf16>, %k: tensor<2x133x2x16xf16> {kfuse.role = 
                              .mask = "chosen",
                              .isGuarded = true,
                              .hasSink = true}));
-  // As many rows as there may be, of whose parts a block holds at most four.
+  // The most rows that there may be; a block holds at most four of their parts.
   cases.push_back({"decode_sixteen_rows_bf16", R"(
 func.func @f(%q: tensor<2x16x128xbf16>, %k: tensor<2x600x128xbf16>, %v: tensor<2x600x128xbf16>) -> tensor<2x16x128xbf16> {
   %r = kfuse.attention %q, %k, %v : (tensor<2x16x128xbf16>, tensor<2x600x128xbf16>, tensor<2x600x128xbf16>) -> tensor<2x16x128xbf16> {

@@ -157,7 +157,7 @@ TEST_CASE("Emulated run extent: bounds of a run whose rows end in whole tiles ha
 
 TEST_CASE("Emulated run extent: tiles of wgmma of a last wave, which clusters share") {
   ir::Target target = *ir::findTarget("sm_90a");
-  target.multiprocessors = 5; // Of 7 tiles or of 13 some are left, and one or more contributors for each.
+  target.multiprocessors = 5; // Some of 7 tiles or of 13 are left, with one or more contributors for each.
   const codegen::KernelTemplate &kernel = codegen::cuda::matmulSm90Template();
   for (const TemplateCase &source : {product(850, 64, 1024), product(420, 64, 1536, true)}) {
     RegionCase given(source);

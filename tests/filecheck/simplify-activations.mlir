@@ -1,6 +1,6 @@
 // RUN: kfuse-opt %s --kfuse-simplify --split-input-file | FileCheck %s
 
-// As torch.nn.GELU is exported: x / sqrt 2, erf, + 1, * x, * 0.5.
+// torch.nn.GELU is exported so: x / sqrt 2, erf, + 1, * x, * 0.5.
 // CHECK-LABEL: @erf_gelu
 // CHECK-NEXT: kfuse.gelu %arg0
 // CHECK-NEXT: return

@@ -1,6 +1,6 @@
 // RUN: kfuse-opt %s --kfuse-simplify --split-input-file | FileCheck %s
 
-// As the exporters write it: Pow, ReduceMean (keepdims), Add, Sqrt, Reciprocal, Mul, Mul.
+// The exporters write it so: Pow, ReduceMean (keepdims), Add, Sqrt, Reciprocal, Mul, Mul.
 // CHECK-LABEL: @rms_norm
 // CHECK-NEXT: kfuse.rms_norm %arg0, %arg1 {epsilon = 9.99999997E-7 : f32}
 // CHECK-NEXT: return

@@ -54,7 +54,7 @@ codegen::KernelPlan spinPlanFor(const std::string &parameter, const std::string 
 
 codegen::KernelPlan spinPlan(int us) { return spinPlanFor("", std::to_string(1000 * us)); }
 
-/// As many microseconds as its buffer says.
+/// Spins for the microseconds that its buffer says.
 codegen::KernelPlan spinAsToldPlan() {
   codegen::KernelPlan plan = spinPlanFor("const float *us", "static_cast<unsigned long long>(1000 * *us)");
   plan.inputs = {{DType::F32, {1}}};

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Fails on words that the field does not know, and on comments that begin with a dangling "Of". docs/architecture.md has
-the terms in their place, and a glossary of those that are ours.
+"""Fails on words that the field does not know, and on comments that begin with "Of" or "As" instead of their subject.
+docs/architecture.md has the terms in their place, and a glossary of those that are ours.
 
 Usage: words.py REPOSITORY
 """
@@ -16,13 +16,13 @@ INSTEAD = {
     r"woven|weaves?": "permuted load",
     r"raster(?!=)": "tile swizzle",
     r"isBehind|launchBehind|dependentLaunch": "programmatic dependent launch",
-    r"line of K|lines of K": "K block",
+    r"[Ll]ines? of K": "K block",
     r"shared last wave": "stream-K",
     r"shop": "tuning context",
     r"settle": "warpgroupFenceOperand",
 }
 WORDS = re.compile(r"\b(" + "|".join(f"(?:{word})" for word in INSTEAD) + r")\b")
-DANGLING = re.compile(r"(?:///?<?|#) Of [a-z]")
+DANGLING = re.compile(r"(?:///?<?|#) Of [a-z0-9{]|^\s*(?:///?|#) As ")
 
 
 def instead_of(found: str):
@@ -38,7 +38,7 @@ def problems(root: pathlib.Path):
             for match in WORDS.finditer(line):
                 yield f"{name}:{number}: '{match.group()}': write {instead_of(match.group())}"
             if path.suffix != ".md" and DANGLING.search(line):
-                yield f"{name}:{number}: a comment that begins with 'Of': begin with the subject"
+                yield f"{name}:{number}: a comment that begins with 'Of' or 'As': begin with the subject"
 
 
 found = list(problems(pathlib.Path(sys.argv[1])))

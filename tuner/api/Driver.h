@@ -19,9 +19,9 @@ struct DriverOptions {
   bool runsHere = true;
   /// Off: each kernel is chosen by its own time alone (TuneOptions::endToEnd).
   bool endToEnd = true;
-  /// As in WorkbenchOptions.
+  /// WorkbenchOptions::measureOn.
   std::function<int()> measureOn;
-  /// As in TuneOptions; asked only where a GPU is here to measure on.
+  /// TuneOptions::onMiss; asked only where a GPU is here to measure on.
   std::function<unsigned(std::size_t kernels)> onMiss;
 };
 

@@ -24,7 +24,7 @@ public:
 
   void *data() const { return memory ? static_cast<std::byte *>(memory->data()) + guardBytes : nullptr; }
   std::size_t size() const { return bytes; }
-  /// As made anew; the memory is kept where it suffices.
+  /// The same as made anew; the memory is kept where it suffices.
   Result<void> resize(std::size_t size);
   /// Poisons the data, too.
   Result<void> poisonAll();

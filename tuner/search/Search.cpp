@@ -115,7 +115,7 @@ private:
 };
 
 /// Batch after batch of the best-ranked candidates until one works: a budget removes candidates, never
-/// kernels. The fastest of them meet again.
+/// kernels. The fastest of them are compared again.
 Result<TunedKernel> Search::run() {
   while (accepted.empty() && queue.remaining() > 0)
     if (Result<void> tried = tryBatch(nextBatch(budget.candidates)); !tried)
@@ -144,12 +144,11 @@ Result<TunedKernel> Search::run() {
 }
 
 /// No model of a template knows what the compiler makes of its registers: a candidate that spilled cost a compilation,
-/// and gives its place to the next in the ranking. As many are replaced as a batch has at most; none beside a winner of
-/// other lengths, for each is compiled while nothing else is: 27 of 82 s of a block's tuning went for attention's.
+/// and gives its place to the next in the ranking.
 Result<void> Search::replaceSpilled() {
   int replaced = 0;
-  while (budget.candidates > mostBesideWinner && choice.stop == StopReason::None && queue.remaining() > 0) {
-    const int open = std::min(static_cast<int>(spilled.size()), budget.candidates) - replaced;
+  while (choice.stop == StopReason::None && queue.remaining() > 0) {
+    const int open = std::min(static_cast<int>(spilled.size()), budget.replacements) - replaced;
     std::vector<Trial> batch = nextBatch(open);
     if (batch.empty())
       break;

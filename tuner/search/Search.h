@@ -8,9 +8,6 @@
 
 namespace kfuse::tuner {
 
-/// Candidates of a search whose seed won for another program of the same call (budgetBesideWinner).
-inline constexpr int mostBesideWinner = 4;
-
 /// Checks candidates, best estimate first, as they come from `compiled`; measures those that are right; compares the
 /// fastest again and keeps the winner. It ends when the best is at the roof and the first eight were tried, when
 /// nothing that is left can win, or when the budget's time or candidates are spent (StopReason). `seed` is a config to

@@ -384,7 +384,7 @@ std::vector<TunedKernel> Tuning::take() {
 Budget budgetOf(const TuningContext &context) {
   const bool isFull = context.options.effort == Effort::Full, isCpu = context.target.isCpu();
   Budget budget;
-  budget.candidates = isFull ? 40 : 8;
+  budget.candidates = budget.replacements = isFull ? 40 : 8;
   // The first look at a kernel bound by compute is off by 2 to 3 %, as the card warms up: of 40 configs of 4096 cubed
   // on an H200 the best one came to finals of eight in one of three searches.
   budget.finalists = isFull && !isCpu ? 16 : 8;
@@ -422,7 +422,9 @@ Budget budgetBesideWinner(const TuningContext &context) {
   if (context.options.effort == Effort::Full)
     return budget;
   // 16 programs of a block have some 180 kernels: a second for each is three minutes.
-  budget.candidates = mostBesideWinner;
+  budget.candidates = 4;
+  // Each is compiled while nothing else is: for attention's 27 of the 82 s of a block's tuning went.
+  budget.replacements = 0;
   budget.finalists = 4;
   budget.rounds = 0;
   if (!context.target.isCpu()) {

@@ -39,6 +39,7 @@ struct TuneOptions {
 /// What an effort allows for one kernel.
 struct Budget {
   int candidates = 0;
+  int replacements = 0;          ///< Further candidates, each for one that spills registers.
   double seconds = 0;            ///< The limit; candidates that do not fit in are cut.
   double wantedSeconds = 0;      ///< Once it has passed, finals end after their first turns; may exceed `seconds`.
   int finalists = 0;             ///< Candidates that come to the finals.
@@ -53,6 +54,7 @@ struct Budget {
   double endToEndSeconds = 0;   ///< For the whole model, once its kernels are chosen (chooseEndToEnd); 0: not done.
   double movedUs = 0;           ///< Shorter kernels are loaded anew, elsewhere in memory, for each pair of turns.
 };
+
 /// What every part of the tuner works with. `device` is null where the target is not present.
 struct TuningContext {
   const ir::Target &target;

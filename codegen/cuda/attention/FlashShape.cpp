@@ -138,7 +138,7 @@ int64_t FlashShape::tilesOf(const FlashProblem &p, int64_t row) const {
 }
 
 int64_t FlashShape::together(const FlashProblem &p, const ir::Target &target) const {
-  constexpr int64_t leastTiles = 4; // Of 2 and 3, which wait for memory more, keys come too fast at first.
+  constexpr int64_t leastTiles = 4; // With 2 and 3, which wait for memory more, keys come too fast at first.
   const int64_t tiles = ceilDiv(p.rows, rows);
   if (p.bounds.areAll() && (p.rows % rows == 0 || tiles < leastTiles))
     return sharers;

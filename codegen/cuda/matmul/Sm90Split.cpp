@@ -70,7 +70,7 @@ static bool fitsRegisters(const Shape &shape, const ir::Target &target) {
 
 std::optional<int64_t> stagesFor(Shape shape, int64_t stagesK, int64_t blocksK, int64_t blocks,
                                  const ir::Target &target) {
-  const int64_t fewest = shape.isLowBit ? 2 : 4; // Lines of K are two in a stage.
+  const int64_t fewest = shape.isLowBit ? 2 : 4; // A stage of low-bit weights has two K blocks.
   if (!fitsRegisters(shape, target) || shape.threads() > mostThreads)
     return std::nullopt;
   auto isTooBig = [&] { return (shape.sharedBytes() + 1024) * blocks > target.sharedBytesPerBlock + 1024; };

@@ -285,7 +285,7 @@ TEST_CASE("region scalars: windows") {
 }
 
 TEST_CASE("region scalars: what windows are of is no result of their kernel") {
-  // As many windows' elements as there are numbers may still leave some out.
+  // Windows with as many elements as there are numbers may still leave some out.
   std::mt19937 random(2);
   for (unsigned seed = 1; seed <= 100; ++seed) {
     const std::string source = windowed(random, /*isProduct=*/false, /*isComputed=*/true, /*returnsBoth=*/true);

@@ -28,7 +28,7 @@ void checkPreparesParametersAlone(mlir::ModuleOp module) {
       CHECK(prepare.getArgAttrOfType<mlir::StringAttr>(i, ir::roleAttrName).getValue() == "parameter");
 }
 
-/// As if a template took attention whole, which none does yet.
+/// A template that takes attention whole.
 class TakesAttention : public passes::ScalarFormCostModel {
 public:
   using ScalarFormCostModel::ScalarFormCostModel;
@@ -39,7 +39,7 @@ public:
   }
 };
 
-/// As if a template took every chain for nothing.
+/// A template that takes every chain for nothing.
 class TakesChains : public passes::ScalarFormCostModel {
 public:
   using ScalarFormCostModel::ScalarFormCostModel;

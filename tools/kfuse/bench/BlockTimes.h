@@ -9,7 +9,7 @@
 
 namespace kfuse::tools {
 
-// As marks.cuh has them.
+// The same as in marks.cuh.
 enum class Moment : std::uint8_t { Starts, Waits, GoesOn, HasTile, HasSums, Ends };
 inline constexpr std::array<const char *, 6> momentNames = {"starts",           "waits", "goes on", "has tile",
                                                             "has accumulators", "ends"};

@@ -158,7 +158,7 @@ template <class Config, class Body, int fragments, int columns, class Mask = NoM
         accumulators[f][i] *= factors[f][i / 2 % 2];
   }
 
-  /// As operands of the second product: accumulators of the first lie as its rows do.
+  /// Operands of the second product: accumulators of the first lie as its rows do.
   static __device__ __forceinline__ void pack(Weights &weights, const Products &from) {
 #pragma unroll
     for (int f = 0; f < fragments; ++f)

@@ -98,7 +98,7 @@ template <class Config, class Layers> struct ChainBlock {
   __device__ __forceinline__ void multiplyRows(const Values &layer, Place place, Release release, Exchange &exchange) {
     using Epilogue = typename Layer::Epilogue;
     const Epilogue epilogue = Layer::epilogue(layer.buffers);
-    constexpr bool isShared = !Layer::readsResults && !Layer::readsRows; // As in multiply(): one load for all chunks.
+    constexpr bool isShared = !Layer::readsResults && !Layer::readsRows; // One load for all chunks, as in multiply().
     typename Epilogue::Element::Operands element;
     typename Epilogue::Operands result;
     if constexpr (isShared) {

@@ -10,7 +10,7 @@
 // there, which leaves one K block in flight however many there are registers for. The left operand comes from caches,
 // and is asked for one K block ahead; so its registers are few, and more weights are in flight.
 //
-// Of 4-bit weights a lane has 64 bytes of a row of the left operand for a K block. Were its four loads the first
+// Beside 4-bit weights a lane has 64 bytes of a row of the left operand for a K block. Were its four loads the first
 // sixteen bytes for every lane, then the second, a load would touch two of the L1's eight banks of sixteen bytes. So
 // the upper two of four lanes take the second before the first, and their weights' words likewise: four banks, and at
 // 16 rows of 8192 x 8192 7 % less time on an H100.

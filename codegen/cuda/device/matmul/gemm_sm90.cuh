@@ -40,7 +40,7 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
   using Products = StageProducts<Config, Rows, Columns, Product, blocks>;
   /// Tiles of its own that a block brings before it fetches others' early: the ring's, if K has as many.
   static constexpr int fetchesAfter = Config::stages < tilesK ? Config::stages : tilesK;
-  /// Lines of K before a tile's last at which what its epilogue reads is asked for: a microsecond or more, which memory
+  /// K blocks before a tile's last at which what its epilogue reads is asked for: a microsecond or more, which memory
   /// takes.
   static constexpr int broughtAhead = 4;
   static constexpr bool isStreamK = Config::streamKTiles > 0; ///< Whether blocks share tiles.

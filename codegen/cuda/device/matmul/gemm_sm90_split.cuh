@@ -345,7 +345,7 @@ __device__ __forceinline__ void gemmSm90Split(const Rows &rows, const Columns &c
     mark(Moment::ends);
     __syncwarp();
     if constexpr (Kernel::clusterBlocks > 1)
-      syncClusterRelaxed(); // As in leave().
+      syncClusterRelaxed(); // The same as in leave().
   } else {
     typename Kernel::template Ahead<Epilogue> ahead;
     if (produces) {

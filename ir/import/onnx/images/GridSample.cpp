@@ -116,7 +116,7 @@ private:
       x = reflected(x, axis);
     if (mode == Mode::Linear && padding != Padding::Zeros)
       x = clipped(x, axis);
-    // As ONNX Runtime has it: what lies beyond the edges is at the first or last element. PyTorch's kernel reaches back
+    // What lies beyond the edges is at the first or last element, as in ONNX Runtime. PyTorch's kernel reaches back
     // into the image up to a place and a half further out.
     if (mode == Mode::Cubic && padding == Padding::Border) {
       Value isOutside = emit.binary<OrOp>(emit.binary<LtOp>(x, emit.scalarLike(x, firstEdge())),

@@ -33,7 +33,7 @@ void padToSame(Windows &windows, bool isUpper) {
   }
 }
 
-/// As many windows as fit between the pads.
+/// Counts the windows that fit between the pads.
 bool countWithin(Windows &windows, bool ceil) {
   for (size_t i = 0; i < windows.rank(); ++i) {
     const int64_t stride = windows.strides[i], padded = windows.before[i] + windows.sizes[i] + windows.after[i],

@@ -80,7 +80,7 @@ Value range(Node &node, const std::array<Number, 3> &bounds, Value (*constant)(N
     return {};
   }
   auto length = static_cast<int64_t>(count);
-  if (Emitter::varies(node.input(0))) // As many in each run, from another on.
+  if (Emitter::varies(node.input(0))) // Each run has as many, from another on.
     return emit.add(emit.cast(emit.mul(emit.iota(length, 0), static_cast<double>(delta)), node.type(0)), node.input(0));
   if (Emitter::varies(node.input(1)) || length > maxFoldedElements) {
     Value steps = emit.cast(emit.iota(length, 0), node.type(0));

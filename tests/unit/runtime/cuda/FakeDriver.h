@@ -28,7 +28,7 @@ inline runtime::cuda::DriverApi fakeDriver() {
   return api;
 }
 
-/// As much of a cubin as is looked at.
+/// What of a cubin is looked at.
 inline runtime::CompiledKernel emptyCubin() {
   Elf64_Ehdr header{};
   std::memcpy(header.e_ident, ELFMAG, SELFMAG);

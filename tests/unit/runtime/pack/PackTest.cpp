@@ -70,7 +70,7 @@ TEST_CASE("pack: weights are inside, or the caller's") {
   REQUIRE(w0);
   CHECK(w0->size() == 400);
   CHECK((w0->front() == std::byte{3}));
-  for (bool isNamed : {true, false}) { // As one parameter's that are not there, or nobody's.
+  for (bool isNamed : {true, false}) { // One parameter's, which are not there, or nobody's.
     PackContents contents = sampleContents();
     contents.weights.clear();
     contents.weights.resize(isNamed ? 1 : 0);
@@ -195,7 +195,7 @@ TEST_CASE("pack: a later minor version is read, and what it adds is skipped") {
   sections.push_back({SectionKind(77), contents[0]});
   std::vector<std::byte> bytes = writePackFile(sections);
   put(bytes, 10, std::uint16_t(packMinor + 1));
-  std::vector<std::byte> sealed(bytes.begin(), bytes.begin() + 24); // As PackFile.h says.
+  std::vector<std::byte> sealed(bytes.begin(), bytes.begin() + 24); // PackFile.h says what is sealed.
   sealed.insert(sealed.end(), bytes.begin() + 64, bytes.begin() + 64 + std::ptrdiff_t(56 * sections.size()));
   put(bytes, 24, sha256(sealed));
   CHECK(failureOf(bytes).empty());

@@ -210,7 +210,7 @@ TEST_CASE("api: pointers and lists of them") {
   std::array<void *, 1> odd{static_cast<char *>(at.x.data()) + 4};
   checkUsage(at.session.run(nullptr, odd, at.outputs), "aligned");
 
-  Weights second = at.program.prepare(at.parameters).value(); // As many as one likes.
+  Weights second = at.program.prepare(at.parameters).value(); // There may be any number.
   CHECK(at.program.newSession(second).value().run(nullptr, at.inputs, at.outputs));
   Running other;
   checkUsage(at.program.newSession(other.weights), "another program");

@@ -146,7 +146,7 @@ TEST_CASE("search: a finalist that another one proves wrong after its last visit
 
 TEST_CASE("search: no finals begin whose visits would not end in time, by what the first looks took") {
   Fixture f({{0, {.us = 20}}, {1, {.us = 20.1}}});
-  f.device.slownessOfVisit = visitsTaking(0.15); // As on a CPU, whose cache is evicted before each sample.
+  f.device.slownessOfVisit = visitsTaking(0.15); // A CPU's cache is evicted before each sample.
   f.options.secondsPerKernel = 0.75;             // Looks take 0.3 s of it, a turn as many.
   REQUIRE(f.tuneOne());
   CHECK(f.device.measured == 2 + 2);

@@ -99,7 +99,7 @@ TEST_CASE("search: candidates that are wrong in different places do not win by b
 TEST_CASE("search: a first candidate from the store that a finalist finds wrong does not win") {
   Fixture f({{0, {.us = 18}}, {1, {.us = 20}}, {2, {.us = 23}}});
   REQUIRE(f.tuneOne());
-  f.script[0].fault = Fault::OneWrong; // As if the process before had been killed before it was found wrong.
+  f.script[0].fault = Fault::OneWrong; // The process before was killed before it was found wrong.
   f.options.effort = Effort::Full;
   f.reopen();
   const KernelReport kernel = f.tuned();

@@ -37,7 +37,7 @@ inline codegen::TileWork leastWorkOf(double us) { return {0, 4 * boundOfTenUs().
 struct Fixture {
   explicit Fixture(Script script) : script(std::move(script)) { reopen(); }
 
-  /// As a new process would.
+  /// Begins anew, as another process would.
   void reopen() {
     store.reset();
     store = std::move(*Store::open(folder.path / "store.db", {}));

@@ -71,7 +71,7 @@ TEST_CASE("search: the winner of a near shape is measured first, and trusted no 
   f.reopen();
   f.signature = "mul f32 1x4096";
   f.sourceSuffix = "1x4096";
-  f.peaks.copyBytesPerUs = 1; // As if it were far larger.
+  f.peaks.copyBytesPerUs = 1; // It is far larger now.
   REQUIRE(f.tuneOne());
   CHECK(f.device.order.front() == 30);
 }

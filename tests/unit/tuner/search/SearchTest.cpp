@@ -262,7 +262,7 @@ TEST_CASE("search: a kernel for which everything failed is tried again by the ne
   Fixture f({{0, {.us = 20, .fault = Fault::AllWrong}}, {1, {.us = 10, .fault = Fault::AllWrong}}});
   REQUIRE_FALSE(f.tuneOne());
   f.reopen();
-  f.script[1].fault = Fault::None; // As if the check or the compiler had been at fault.
+  f.script[1].fault = Fault::None; // The check or the compiler had been at fault.
   const KernelReport kernel = f.tuned();
   CHECK(kernel.config == "id=1");
 }
