@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # GPU tests from a packed folder (tests/pack.sh). Prints a short table last, full results go to OUT.
 # Usage: tests/gpu.sh BUNDLE OUT [tests] [sanitize] [models[=GLOB]]... [fuzz=FIRST..END]   (without parts: the first three)
-#   tests      unit tests on the device
+#   tests      unit tests on the device, each case in a process of its own: on all cores and all GPUs, and those that hold
+#              times against limits one by one at the end; within TESTS_SECONDS (200)
 #   sanitize   compute-sanitizer's memcheck and racecheck over one config of every schedule; within 200 s on 16 cores
 #   models     every example, or those that match, tuned and checked against the reference evaluator
 #   driver     a pack with the driver and nothing else (tests/package/driver_only.sh), as root
@@ -18,9 +19,43 @@ nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | tee "$out/gpu
 failed=0
 table=()
 
+# A row of the table of cases. Its GPU goes by the place that xargs gives it.
+run_case() { # run_case NAME END: by when it must have ended, in seconds since 1970
+  local name=$1 left=$(($2 - EPOCHSECONDS)) log place=${PLACE:-0} begun=$EPOCHREALTIME result count
+  log=$out/cases/$(tr -c 'a-zA-Z0-9\n' _ <<<"$name" | cut -c1-100).log
+  if [ "$left" -le 0 ]; then
+    result="not begun"
+  else # A comma would begin another pattern.
+    CUDA_VISIBLE_DEVICES=${gpus[place % ${#gpus[@]}]} KFUSE_STORE=$work/$place.db timeout -k 3 "$left" \
+      "$work/kfuse_gpu_tests" --test-case="${name//,/?}" --duration=true >"$log" 2>&1
+    case $? in
+    0) grep -q 'test cases: *1 ' "$log" && result=right || result=FAILED ;;
+    77) result=skipped ;;
+    124 | 137) result="cut short" ;;
+    *) result=FAILED ;;
+    esac
+  fi
+  count=$(grep -o 'assertions: *[0-9]*' "$log" 2>/dev/null | grep -o '[0-9]*$')
+  awk -v result="$result" -v begun="$begun" -v ended="$EPOCHREALTIME" -v count="${count:-0}" -v name="$name" \
+    'BEGIN { printf "%-9s %6.1f s %8d assertions  %s\n", result, ended - begun, count, name }' >>"$out/cases.txt"
+}
+
 run_tests() {
-  "$work/kfuse_gpu_tests" --duration=true >"$out/gpu_tests.log" 2>&1 || failed=1
-  tail -3 "$out/gpu_tests.log"
+  local end=$((EPOCHSECONDS + ${TESTS_SECONDS:-200})) row
+  local timed='^CudaTimer: |^RemoteDevice: |: host time of a run|^search: on the GPU|as fast as plain copies'
+  local long='^schedules: |^cuda\.(matmul|flash)|^Weights of few bits|^lengths |^random |^8-bit '
+  IFS=, read -ra gpus <<<"${CUDA_VISIBLE_DEVICES:-$(seq -s, 0 $(($(nvidia-smi --list-gpus | wc -l) - 1)))}"
+  mkdir -p "$out/cases"
+  : >"$out/cases.txt"
+  "$work/kfuse_gpu_tests" --list-test-cases --no-intro | grep -v '^\[doctest\]\|^=*$' >"$work/names"
+  # Bash exports no arrays.
+  export out work GPUS="${gpus[*]}" && export -f run_case
+  { grep -E "$long" "$work/names"; grep -vE "$long" "$work/names"; } | grep -vE "$timed" |
+    xargs -d '\n' -P "$(nproc)" --process-slot-var=PLACE -I {} bash -c 'gpus=($GPUS); run_case "$1" "$2"' _ {} $((end - 40))
+  while read -r row; do run_case "$row" "$end" </dev/null; done < <(grep -E "$timed" "$work/names")
+  sort -k1,1 -k2,2rn -o "$out/cases.txt" "$out/cases.txt"
+  [ -s "$work/names" ] && ! grep -qv '^right' "$out/cases.txt" || failed=1
+  mapfile -t -O "${#table[@]}" table <"$out/cases.txt"
 }
 
 # Both tools at once: what they wait for most is the compiler and their own patching of kernels.
