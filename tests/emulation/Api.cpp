@@ -1,6 +1,7 @@
 #include "tests/emulation/Api.h"
 
 #include "tests/emulation/Grid.h"
+#include "tests/emulation/Mma.h"
 #include "tests/emulation/TensorBox.h"
 #include "tests/emulation/Wgmma.h"
 
@@ -91,6 +92,25 @@ void addCopies(EmulatorApi &api) {
   };
   api.commit = [] { running->fiber().copies.commit(); };
   api.wait = [](int pending) { running->fiber().copies.end(pending); };
+}
+
+/// What each lane of the warp gives, once all have.
+template <class T> const T *exchanged(const T &mine) {
+  static_assert(32 * sizeof(T) <= Block::scratchBytes);
+  auto *lanes = reinterpret_cast<T *>(emulatorApi().warpScratch());
+  lanes[running->threadInBlock() % 32] = mine;
+  emulatorApi().syncWarp();
+  return lanes;
+}
+
+void addFragments(EmulatorApi &api) {
+  api.mma = [](MmaType type, float *sums, const unsigned *rows, const unsigned *columns) {
+    addMma(sums, exchanged(Fragment::of(type, rows, columns)), running->threadInBlock() % 32);
+  };
+  api.loadMatrices = [](unsigned *to, unsigned row, bool isTransposed) {
+    const auto *mine = reinterpret_cast<const MatrixRow *>(running->at(row, 16));
+    loadMatrices(to, exchanged(*mine), running->threadInBlock() % 32, isTransposed);
+  };
 }
 
 void arrive(TransactionBarrier &barrier, unsigned expectedBytes) {
@@ -237,8 +257,8 @@ void addProducts(EmulatorApi &api) {
 const EmulatorApi &emulatorApi() {
   static const EmulatorApi api = [] {
     EmulatorApi made{};
-    for (auto add :
-         {addThreads, addBarriers, addClusters, addSharedMemory, addCopies, addTransactions, addTma, addProducts})
+    for (auto add : {addThreads, addBarriers, addClusters, addSharedMemory, addFragments, addCopies, addTransactions,
+                     addTma, addProducts})
       add(made);
     return made;
   }();

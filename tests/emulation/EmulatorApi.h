@@ -15,6 +15,9 @@ struct Place {
   Index3 thread, block, grid;
 };
 
+/// What mma.sync multiplies: 16x8x16 halves, or 16x8x8 floats that it cuts.
+enum class MmaType { Bf16, F16, Tf32 };
+
 constexpr unsigned blockBits = 24, staticShared = 1U << 23;
 
 struct EmulatorApi {
@@ -36,6 +39,10 @@ struct EmulatorApi {
   void (*commit)();
   void (*wait)(int pending);
   void (*fail)(const char *message);
+
+  // mma.sync, which adds to the thread's four sums, and ldmatrix from the row of 16 bytes that the thread names.
+  void (*mma)(MmaType type, float *sums, const unsigned *rows, const unsigned *columns);
+  void (*loadMatrices)(unsigned *to, unsigned row, bool isTransposed);
 
   // Hopper's named barriers, clusters and transaction barriers.
   void (*syncNamed)(int number, int threads);

@@ -5,10 +5,6 @@
 
 namespace kfuse::test {
 
-unsigned swizzled(unsigned address, unsigned swizzleBytes) {
-  return swizzleBytes == 0 ? address : address ^ (address >> 3 & (swizzleBytes - 16));
-}
-
 unsigned EmulatedTensor::boxBytes() const {
   unsigned bytes = elementBytes();
   for (const std::uint32_t extent : recipe.box)

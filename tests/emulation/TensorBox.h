@@ -28,6 +28,8 @@ struct EmulatedTensor {
 
 /// Where TMA and wgmma place what a plain layout has at `address`: pieces of 16 bytes change places within 32, 64 or
 /// 128 bytes (PTX ISA, "Swizzling modes").
-unsigned swizzled(unsigned address, unsigned swizzleBytes);
+inline unsigned swizzled(unsigned address, unsigned swizzleBytes) {
+  return swizzleBytes == 0 ? address : address ^ (address >> 3 & (swizzleBytes - 16));
+}
 
 } // namespace kfuse::test

@@ -161,67 +161,22 @@ template <int pending> inline void waitCopies() { emulator->wait(pending); }
 
 //===- Tensor cores ------------------------------------------------------------------------------//
 
-/// Lane l holds elements (l / 4, l % 4 * 2) and the next of each 8x8 matrix; rows and columns swap if transposed.
-inline void loadMatrices(unsigned (&r)[4], unsigned row, bool transposed) {
-  unsigned lane = threadIdx.x % 32;
-  exchangeTogether(reinterpret_cast<const unsigned short *>(emulator->at(row, 16)), [&](auto rowOf) {
-    for (unsigned matrix = 0; matrix < 4; ++matrix) {
-      unsigned pair[2];
-      for (unsigned i = 0; i < 2; ++i) {
-        unsigned y = lane / 4, x = lane % 4 * 2 + i;
-        if (transposed)
-          std::swap(x, y);
-        pair[i] = rowOf(matrix * 8 + y)[x];
-      }
-      r[matrix] = pair[0] | pair[1] << 16;
-    }
-  });
+// The emulator has them, which is compiled to be fast.
+inline void loadMatrices(unsigned (&r)[4], unsigned row) { emulator->loadMatrices(r, row, false); }
+inline void loadMatricesTransposed(unsigned (&r)[4], unsigned row) { emulator->loadMatrices(r, row, true); }
+
+inline void mma(kfuse::test::MmaType type, float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  const unsigned b[] = {b0, b1};
+  emulator->mma(type, c, a, b);
 }
-inline void loadMatrices(unsigned (&r)[4], unsigned row) { loadMatrices(r, row, false); }
-inline void loadMatricesTransposed(unsigned (&r)[4], unsigned row) { loadMatrices(r, row, true); }
-
-struct MmaRegisters {
-  unsigned short a[8], b[4];
-};
-
-template <class ToFloat>
-inline void mma(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, ToFloat toFloat) {
-  unsigned lane = threadIdx.x % 32;
-  unsigned words[6] = {a[0], a[1], a[2], a[3], b0, b1};
-  MmaRegisters mine;
-  std::memcpy(&mine, words, sizeof(mine));
-  exchange(mine, [&](auto of) {
-    // a_i lies at row group + 8 if i is in {2, 3, 6, 7}, column pair + i % 2 + 8 if i >= 4; b_i at row
-    // pair + i % 2 + 8 if i >= 2, column group; c_i at row group + 8 if i >= 2, column pair + i % 2.
-    for (unsigned i = 0; i < 4; ++i) {
-      unsigned row = lane / 4 + (i >= 2 ? 8 : 0), column = lane % 4 * 2 + i % 2;
-      for (unsigned k = 0; k < 16; ++k) {
-        unsigned pair = k % 8 / 2;
-        float x = toFloat(of(row % 8 * 4 + pair).a[k % 2 + (row >= 8 ? 2 : 0) + (k >= 8 ? 4 : 0)]);
-        float y = toFloat(of(column * 4 + pair).b[k % 2 + (k >= 8 ? 2 : 0)]);
-        c[i] += x * y;
-      }
-    }
-  });
+inline void mmaBf16(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  mma(kfuse::test::MmaType::Bf16, c, a, b0, b1);
 }
-inline void mmaBf16(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) { mma(c, a, b0, b1, bf16ToFloat); }
-inline void mmaF16(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) { mma(c, a, b0, b1, f16ToFloat); }
-
-struct Tf32Registers {
-  unsigned a[4], b[2];
-};
-inline float cutToTf32(unsigned bits) { return __uint_as_float(bits & 0xffffe000u); }
+inline void mmaF16(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  mma(kfuse::test::MmaType::F16, c, a, b0, b1);
+}
 inline void mmaTf32(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
-  unsigned lane = threadIdx.x % 32;
-  exchange(Tf32Registers{{a[0], a[1], a[2], a[3]}, {b0, b1}}, [&](auto of) {
-    // a_i lies at row group + 8 if i is odd, column k + 4 if i >= 2; b_i at row k + 4 i, column group.
-    for (unsigned i = 0; i < 4; ++i) {
-      unsigned row = lane / 4 + (i >= 2 ? 8 : 0), column = lane % 4 * 2 + i % 2;
-      for (unsigned k = 0; k < 8; ++k)
-        c[i] += cutToTf32(of(row % 8 * 4 + k % 4).a[(row >= 8 ? 1 : 0) + (k >= 4 ? 2 : 0)]) *
-                cutToTf32(of(column * 4 + k % 4).b[k >= 4 ? 1 : 0]);
-    }
-  });
+  mma(kfuse::test::MmaType::Tf32, c, a, b0, b1);
 }
 
 } // namespace kfuse
