@@ -86,6 +86,7 @@ constexpr std::array cardFacts{
     CardFacts{"sm_80", "A100-SXM4-80GB", 108, 40, 2.039, 19.5, 312},
     CardFacts{"sm_80", "A100 80GB PCIe", 108, 40, 1.935, 19.5, 312},
     CardFacts{"sm_89", "L4", 58, 48, 0.3, 30.3, 121},
+    CardFacts{"sm_89", "L40", 142, 96, 0.864, 90.5, 181},
     CardFacts{"sm_89", "L40S", 142, 96, 0.864, 91.6, 362},
     CardFacts{"sm_89", "RTX 4090", 128, 72, 1.008, 82.6, 165},
     CardFacts{"sm_90a", "H100 80GB HBM3", 132, 50, 3.35, 67, 989},
@@ -111,7 +112,7 @@ Target cardOf(const CardFacts &facts) {
   return card;
 }
 
-/// Whether the device's name holds the card's as whole words: "NVIDIA L40" is no "L4".
+/// Whether the device's name holds the card's as whole words: "NVIDIA L40S" is no "L40".
 bool holdsWords(std::string_view deviceName, std::string_view card) {
   auto isWithinWord = [&](std::size_t at) {
     return at < deviceName.size() && std::isalnum(static_cast<unsigned char>(deviceName[at]));

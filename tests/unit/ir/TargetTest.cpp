@@ -38,10 +38,11 @@ TEST_CASE("targets: cards are found by what devices call themselves, and by word
   CHECK(targetOfDevice(hopper, "NVIDIA H20").multiprocessors == 78);
   CHECK(targetOfDevice(ada, "NVIDIA L4").multiprocessors == 58);
   CHECK(targetOfDevice(ada, "NVIDIA L40S").multiprocessors == 142);
-  CHECK(&targetOfDevice(ada, "NVIDIA L40") == &ada); // No row, and no "L4".
+  CHECK(targetOfDevice(ada, "NVIDIA L40").f32FlopsPerUs == doctest::Approx(90.5e6));
+  CHECK(&targetOfDevice(ada, "NVIDIA L400") == &ada); // There is no such card: no row, and no "L40".
   CHECK(targetOfDevice(ada, "NVIDIA L4-24Q").card == "L4");
   CHECK(targetOfDevice(*findTarget("sm_103a"), "NVIDIA B300 SXM6 AC").card == "B300");
-  CHECK(&targetOfDevice(hopper, "NVIDIA H800") == &hopper); // No row.
+  CHECK(&targetOfDevice(hopper, "NVIDIA H900") == &hopper); // No row.
   CHECK(&targetOfDevice(hopper, "NVIDIA L4") == &hopper);   // Another architecture's.
   REQUIRE(findTarget("h100-pcie"));
   CHECK(findTarget("h100-pcie")->card == "H100 PCIe");
