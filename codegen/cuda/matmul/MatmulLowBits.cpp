@@ -40,11 +40,23 @@ int64_t blocksPerSm(const MatmulProblem &problem, const LowBitOperand &weights, 
                    (target.sharedBytesPerBlock + 1024) / (sharedBytes(problem, config) + 1024)});
 }
 
+/// What the estimate knows of an H200: the terms of cuda.matmul_stream that are the same here (MatmulStream.cpp); of
+/// instructions by hand (commit f1ce79e; no sweep was kept).
+struct Coefficients {
+  double startUs = 0.2;  ///< A kernel's start.
+  double overlap = 0.3;  ///< What of the shorter of HBM and issue shows beside the longer.
+  double turnUs = 0.11;  ///< A warp's turn, for all K blocks that it has in flight.
+  double waveUs = 2;     ///< A further wave of blocks.
+  double sumUs = 1.3e-4; ///< One of all warps' partial sums.
+  /// Instructions: 1.4 make a float of a weight. Each K block's left operand is loaded and paired by every warp.
+  double perWeight = 1.6, perProduct = 0.125, perPair = 1.6;
+};
+constexpr Coefficients h200;
+
 /// Modelled microseconds: HBM at the depth of the loads in flight, or what the lanes issue for each weight, and the
 /// warps' turns and partial sums as cuda.matmul_stream has them.
 double estimate(const Region &region, const MatmulProblem &problem, const LowBitOperand &weights,
                 const TileConfig &config, const ir::Target &target) {
-  constexpr double startUs = 0.2, turnUs = 0.11, waveUs = 2, sumUs = 1.3e-4;
   const auto sms = static_cast<double>(target.multiprocessors);
   const auto blocks = static_cast<double>(ceilDiv(problem.N, config["panels"] * panelColumns));
   const auto resident = static_cast<double>(blocksPerSm(problem, weights, config, target));
@@ -54,13 +66,12 @@ double estimate(const Region &region, const MatmulProblem &problem, const LowBit
   const double unrolled = std::min(static_cast<double>(config["unroll"]), std::ceil(kBlocks));
   const double inFlight = std::min(resident, blocks / sms) * split * unrolled * columns * lineBytes;
   const double hbmUs = memoryUs(region.bytesRead + region.bytesWritten, inFlight, target);
-  // 1.4 instructions make a float of a weight; each K block's left operand is loaded and paired by every warp.
-  const double perWeight = 1.6 + rows / 8 * (0.125 + 1.6 * panelColumns / columns);
+  const double perWeight = h200.perWeight + rows / 8 * (h200.perProduct + h200.perPair * panelColumns / columns);
   const double count = static_cast<double>(problem.N * problem.count()) * static_cast<double>(problem.K);
   const double issuedUs = issueUs(count * perWeight, target);
-  const double wavesUs = blocks > sms * resident ? waveUs : 0;
-  return target.launchUs + startUs + std::max(hbmUs, issuedUs) + 0.3 * std::min(hbmUs, issuedUs) + wavesUs +
-         turnUs * std::ceil(kBlocks / unrolled) + sumUs * split * rows * columns;
+  const double wavesUs = blocks > sms * resident ? h200.waveUs : 0;
+  return target.launchUs + h200.startUs + std::max(hbmUs, issuedUs) + h200.overlap * std::min(hbmUs, issuedUs) +
+         wavesUs + h200.turnUs * std::ceil(kBlocks / unrolled) + h200.sumUs * split * rows * columns;
 }
 
 class MatmulLowBitsTemplate : public MatmulVariant {

@@ -119,8 +119,8 @@ double unalignedInstructions(const LinearGraph &graph, const RowPasses &passes, 
     for (int64_t lane = 0; lane < warp; ++lane)
       lines.insert((lane / threads * columns + lane % threads * vector) * bytes / lineBytes);
     const auto further = static_cast<double>(lines.size() - ceilDiv(warp * alignment * bytes, lineBytes));
-    instructions +=
-        static_cast<double>(vector / alignment) * (h200.unalignedAccess + h200.line * further) - h200.unalignedAccess;
+    const int64_t accesses = vector / alignment;
+    instructions += static_cast<double>(accesses) * (h200.unalignedAccess + h200.line * further) - h200.unalignedAccess;
   };
   auto addLoads = [&](const std::vector<Scalar> &loads) {
     for (Scalar load : loads)
