@@ -22,10 +22,10 @@ struct Golden {
 std::vector<Golden> goldens() {
   using namespace codegen::cuda;
   return {
-      {"add_gelu_64x96_bf16", pointwiseTemplate(), "persistent=0,threads=256,unroll=2,vector=8"},
-      {"rotary", pointwiseTemplate(), "persistent=1,threads=128,unroll=1,vector=4"},
-      {"gather_rows", pointwiseTemplate(), "persistent=0,threads=128,unroll=1,vector=8"},
-      {"state_update_per_row", pointwiseTemplate(), "persistent=0,threads=128,unroll=1,vector=2"},
+      {"add_gelu_64x96_bf16", pointwiseTemplate(), "threads=256,unroll=2,vector=8"},
+      {"rotary", pointwiseTemplate(), "threads=128,unroll=1,vector=4"},
+      {"gather_rows", pointwiseTemplate(), "threads=128,unroll=1,vector=8"},
+      {"state_update_per_row", pointwiseTemplate(), "threads=128,unroll=1,vector=2"},
       {"rotary_beside_update_bf16", sideBySideTemplate(), "rank=0,threads=128"},
       {"masked_softmax", rowsTemplate(), "cluster=1,rows=8,storage=1,threads=16,vector=8"},
       {"add_layer_norm_2x3x20000_f16", rowsTemplate(), "cluster=4,rows=1,storage=2,threads=512,vector=8"},

@@ -1,7 +1,6 @@
 // cuda.pointwise: elementwise regions, one chunk of neighbouring points after the other.
 #include "codegen/cuda/elementwise/PointwiseText.h"
 #include "codegen/cuda/elementwise/Templates.h"
-#include "codegen/cuda/text/Clusters.h"
 #include "codegen/cuda/text/Kernel.h"
 
 #include <algorithm>
@@ -12,8 +11,7 @@ namespace {
 
 using ir::Scalar;
 
-constexpr int64_t mostVectorBytes = 64; ///< The most of one operand: four 16-byte accesses.
-constexpr size_t mostCandidates = 54;
+constexpr int64_t mostVectorBytes = 64;   ///< The most of one operand: four 16-byte accesses.
 constexpr int64_t mostOperandBytes = 256; ///< In registers of a thread: 64 of them.
 
 /// Bytes that one point moves: its loads and stores.
@@ -41,9 +39,6 @@ public:
 
   KernelPlan plan() {
     KernelPlan plan = pointwisePlan(region, text.linear(), target, text.blocks(), config["threads"]);
-    if (config["persistent"])
-      setPersistentGrid(plan.launches.front(), text.blocks(),
-                        target.multiprocessors * (target.threadsPerSm / config["threads"]), target);
     giveSource(plan, source());
     return plan;
   }
@@ -93,8 +88,7 @@ struct PointWork {
 struct Coefficients {
   double registers = 20, registersOfPoint = 1.2; ///< Beside those of operands.
   double perChunk = 12, perAccess = 2.5;         ///< Instructions: addresses, 16 bytes of an operand.
-  double startsOnce = 1.08; ///< Blocks that end and start anew load ahead of each other better than one that goes on.
-  double wide = 1.03;       ///< A warp's accesses of more than 16 bytes leave gaps that the next ones fill.
+  double wide = 1.03; ///< A warp's accesses of more than 16 bytes leave gaps that the next ones fill.
 };
 constexpr Coefficients h200;
 
@@ -112,10 +106,7 @@ double estimate(const Region &region, const PointWork &work, const TileConfig &c
   grid.blocksPerSm = std::min(std::floor(target.threadsPerSm / grid.threads),
                               std::floor(target.registersPerSm / (registers * grid.threads)));
   grid.instructions = unroll * (vector * work.instructions + h200.perChunk + h200.perAccess * accesses);
-  grid.startsOnce = config["persistent"] && grid.blocks > grid.blocksPerSm * target.multiprocessors;
   grid.bytes = region.bytesRead + region.bytesWritten;
-  if (grid.startsOnce)
-    grid.bytes *= h200.startsOnce;
   if (wide > 1)
     grid.bytes *= h200.wide;
   return target.launchUs + streamingGridUs(grid, target);
@@ -144,21 +135,21 @@ std::vector<EstimatedConfig> PointwiseTemplate::estimated(const Region &region, 
   const PointWork work(graph);
   int64_t inner = graph.extents().back(), widest = work.widest;
   std::vector<EstimatedConfig> ranked;
-  auto consider = [&](int64_t vector, int64_t threads, int64_t unroll, int64_t persistent) {
+  auto consider = [&](int64_t vector, int64_t threads, int64_t unroll) {
     bool isTooWide = vector > 1 && (vector * widest > mostVectorBytes || vector >= 2 * inner);
     bool isTooNarrow = vector * widest < 8 && 2 * vector <= inner;
     bool isTooMuch = unroll > 1 && work.operandBytes * vector * unroll > mostOperandBytes;
     if (isTooWide || isTooNarrow || isTooMuch)
       return;
-    TileConfig config{{"threads", threads}, {"vector", vector}, {"unroll", unroll}, {"persistent", persistent}};
+    TileConfig config{{"threads", threads}, {"vector", vector}, {"unroll", unroll}};
     ranked.emplace_back(estimate(region, work, config, target), config);
   };
   for (int64_t vector : {16, 8, 4, 2, 1})
     for (int64_t threads : {128, 256, 512})
       for (int64_t unroll : {1, 2, 4})
-        for (int64_t persistent : {0, 1})
-          consider(vector, threads, unroll, persistent);
-  return fastest(std::move(ranked), mostCandidates);
+        consider(vector, threads, unroll);
+  llvm::sort(ranked);
+  return ranked;
 }
 
 } // namespace

@@ -27,7 +27,7 @@ std::vector<std::vector<EstimatedConfig>> candidatesOfParts(const Region &region
 const EstimatedConfig *configOf(const std::vector<EstimatedConfig> &candidates, const TileConfig &config) {
   int64_t rank = config["rank"];
   for (const EstimatedConfig &candidate : candidates)
-    if (candidate.config["threads"] == config["threads"] && !candidate.config["persistent"] && rank-- == 0)
+    if (candidate.config["threads"] == config["threads"] && rank-- == 0)
       return &candidate;
   return nullptr;
 }

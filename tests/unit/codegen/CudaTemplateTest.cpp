@@ -204,8 +204,8 @@ TEST_CASE("CUDA templates: the best config measured on an H200 is among the firs
       {rowsTemplate(), unary("softmax", "65536x4096"), "cluster=1,rows=2,storage=1,threads=64,vector=4"},
       {rowsTemplate(), unary("softmax", "684784x49"), "cluster=1,rows=16,rows_each=4,storage=1,threads=8,vector=1"},
       {rowsTemplate(), unary("softmax", "260111x129"), "cluster=1,rows=8,rows_each=2,storage=1,threads=16,vector=1"},
-      {pointwiseTemplate(), unary("gelu", "32768x8192"), "persistent=0,threads=128,unroll=2,vector=8"},
-      {pointwiseTemplate(), unary("gelu", "4096x4096"), "persistent=0,threads=128,unroll=2,vector=8"}};
+      {pointwiseTemplate(), unary("gelu", "32768x8192"), "threads=128,unroll=2,vector=8"},
+      {pointwiseTemplate(), unary("gelu", "4096x4096"), "threads=128,unroll=2,vector=8"}};
   for (const Known &one : known) {
     const RegionCase given = region(one.text);
     std::vector<codegen::TileConfig> configs = one.kernel.candidates(given.region, *ir::findTarget("sm_90a"));

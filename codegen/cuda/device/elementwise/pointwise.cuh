@@ -5,9 +5,10 @@
 
 namespace kfuse {
 
-/// Every chunk of the domain once. A thread keeps the operands of `Config::unroll` chunks in flight
-/// before it uses the first; neighbouring threads take neighbouring chunks. This is block `block` of `blocks` that
-/// share the domain.
+/// Every chunk of the domain once. A thread keeps the operands of `Config::unroll` chunks in flight before it uses the
+/// first; neighbouring threads take neighbouring chunks. This is block `block` of `blocks` that share the domain. Blocks
+/// are as many as there is work, so that the loop runs once; without it ptxas takes 74 registers instead of 48 for a
+/// rotary of two chunks of eight.
 template <class Config, class Body>
 __device__ __forceinline__ void forEachChunk(const Body &body, unsigned block = blockIdx.x,
                                              unsigned blocks = gridDim.x) {
