@@ -23,7 +23,7 @@ struct MatrixRow {
   std::uint16_t halves[8];
 };
 
-/// Of four matrices of 8x8, whose rows are the lanes' in turn, elements (l / 4, l % 4 * 2) and the next.
+/// Gives a lane l elements (l / 4, l % 4 * 2) and the next of four matrices of 8x8, whose rows are the lanes' in turn.
 void loadMatrices(unsigned *to, const MatrixRow *rows, unsigned lane, bool isTransposed);
 
 } // namespace kfuse::test
