@@ -161,9 +161,15 @@ void Partition::consider(Vertex a, Vertex b) {
   if (saved <= worthUs)
     return;
   bool isFed = closed.size() > 2 || graph->isReachable(closed.front(), closed.back());
-  Operation *main = mainOp(opsOf(*graph, closed));
+  const SmallVector<Operation *> ops = opsOf(*graph, closed);
+  Operation *main = mainOp(ops);
   bool hasProduct = kindOf(main) == OpKind::Contraction, hasRows = kindOf(main) == OpKind::RowReduction;
-  int rank = !isFed ? 0 : hasProduct ? 3 : hasRows ? 2 : 1;
+  // A kernel that writes into the state that it reads finds the rest there before the kernel ahead ends.
+  bool readsItsUpdate = llvm::any_of(ops, [&](Operation *op) {
+    return isa<StateUpdateOp>(op) && llvm::any_of(readers.lookup(op->getResult(0)),
+                                                  [&](Operation *reader) { return llvm::is_contained(ops, reader); });
+  });
+  int rank = !isFed ? 0 : readsItsUpdate ? 4 : hasProduct ? 3 : hasRows ? 2 : 1;
   merges.push({rank, hasProduct || hasRows ? graph->numberOf(main) : 0, saved, a, b});
 }
 
