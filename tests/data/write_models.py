@@ -14,7 +14,7 @@ WRITERS = [
     layout.layout, layout.indexing, images.windows, images.sampling,
     attention.decode, attention.transformer, attention.microsoft,
     runtime.attention, runtime.group_query, runtime.others, packed.packed_attention, quantised.ops, quantised.along_n,
-    quantised.single_products,
+    quantised.halves, quantised.single_products,
     caches.rows_by_position, caches.grown, caches.buffers, caches.genai, control_flow.control_flow,
 ]
 

@@ -220,6 +220,14 @@ def along_n():
     cases.write("ops_along_n")
 
 
+def halves():
+    """A quotient that is 40.502 in f32 and 40.5 in f16, divided in the type of the scale, and in the one that is named."""
+    x, f16 = info("x", TensorProto.FLOAT16, [1]), TensorProto.FLOAT16
+    nodes = [node("QuantizeLinear", ["x", "s"], ["q"]), node("DequantizeLinear", ["q", "s"], ["y"]),
+             node("QuantizeLinear", ["x", "s"], ["wide"], precision=F32), node("DequantizeLinear", ["wide", "s"], ["z"])]
+    write("quantised_halves", nodes, [x], [info("y", f16, [1]), info("z", f16, [1])], [tensor("s", 0.7, np.float16)], 23)
+
+
 def single_products():
     """Integers that lie across bytes in a file, and products that are refused."""
     odd = small_integers(4, 3, 5)

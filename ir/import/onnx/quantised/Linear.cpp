@@ -107,7 +107,7 @@ Values dequantizeLinear(Node &node) {
   return emit.cast(emit.mul(x, spread(emit, emit.cast(node.input(1), DType::F32), *blocks, node.dims(0))), *result);
 }
 
-/// round(x / scale) + zero, saturated.
+/// round(x / scale) + zero, saturated. Steps that do not saturate are at most 255, which bf16 holds, too.
 Value quantised(Emitter &emit, Value x, Value scale, Value zero, DType type) {
   Value steps = emit.unary<RoundOp>(emit.div(x, scale));
   return emit.cast(zero ? emit.add(steps, zero) : steps, type);
@@ -116,15 +116,16 @@ Value quantised(Emitter &emit, Value x, Value scale, Value zero, DType type) {
 Values quantizeLinear(Node &node) {
   Emitter &emit = node.emit;
   std::optional<Blocks> blocks = blocksOf(node, node.dims(0), node.dims(1));
-  std::optional<DType> type = typeAttribute(node, "output_dtype", node.input(2) ? node.type(2) : DType::U8);
-  if (!blocks || !type)
+  std::optional<DType> type = typeAttribute(node, "output_dtype", node.input(2) ? node.type(2) : DType::U8),
+                       exact = typeAttribute(node, "precision", node.type(1));
+  if (!blocks || !type || !exact)
     return Value();
   if (*type != DType::I8 && *type != DType::U8)
     return node.fail("makes " + std::string(kfuse::toString(*type)) + "; activations are quantised to INT8 or UINT8");
-  auto spreadInF32 = [&](unsigned i) {
-    return spread(emit, emit.cast(node.input(i), DType::F32), *blocks, node.dims(0));
-  };
-  return quantised(emit, emit.cast(node.input(0), DType::F32), spreadInF32(1), node.input(2) ? spreadInF32(2) : Value(),
+  if (!isFloat(*exact) || byteWidth(*exact) < 2)
+    return node.fail("divides in " + std::string(kfuse::toString(*exact)) + "; FLOAT, FLOAT16 or BFLOAT16");
+  auto spreadExact = [&](unsigned i) { return spread(emit, emit.cast(node.input(i), *exact), *blocks, node.dims(0)); };
+  return quantised(emit, emit.cast(node.input(0), *exact), spreadExact(1), node.input(2) ? spreadExact(2) : Value(),
                    *type);
 }
 

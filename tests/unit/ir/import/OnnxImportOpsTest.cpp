@@ -276,6 +276,18 @@ TEST_CASE("onnx ops: what lies between in 16 bits keeps what the result holds") 
   CHECK((*values)[3].real(0) == 500);
 }
 
+TEST_CASE("onnx ops: activations are quantised in the type of the scale, or in the one that the node names") {
+  ImportedModel model(testData("quantised_halves.onnx"));
+  REQUIRE_MESSAGE(model, model.error());
+  std::vector<reference::HostTensor> arguments{reference::tensorOf(DType::F16, {1}, {28.359375})};
+  for (unsigned i = 1; i < model.main().getNumArguments(); ++i)
+    arguments.push_back(reference::tensorOf(DType::F16, {}, {0.7}));
+  auto values = reference::evaluate(model.main().getBody().front(), arguments, reference::Mode::RoundEachOp);
+  REQUIRE(values);
+  CHECK((*values)[0].real(0) == doctest::Approx(40 * 0.7001953125).epsilon(1e-3)); // A quotient of 40.5.
+  CHECK((*values)[1].real(0) == doctest::Approx(41 * 0.7001953125).epsilon(1e-3)); // And of 40.502.
+}
+
 TEST_CASE("onnx ops: booleans are reduced as integers, which kernels can") {
   ImportedModel model(testData("reduce_bool.onnx"));
   REQUIRE_MESSAGE(model, model.error());
