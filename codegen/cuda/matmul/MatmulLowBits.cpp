@@ -26,11 +26,12 @@ bool holdsPanels(const MatmulProblem &problem, const TileConfig &config) {
 }
 
 /// A thread's registers as the estimate of an SM's blocks has them: for each panel, for each K block in flight, and for
-/// the left operand as it came and in pairs. ptxas reports 57 to 255 for sm_90a; the sum is within 20 of them.
+/// the left operand as it came and in pairs. ptxas reports 57 to 255 for sm_90a; the sum is within 20 of them, for 16
+/// rows up to 35 below, and on their side of 128, where two blocks of eight warps fit an SM.
 int64_t registersOf(const MatmulProblem &problem, const LowBitOperand &weights, const TileConfig &config) {
   const int64_t panels = config["panels"] * problem.count(), moreRows = rowsOf(problem) / 8 - 1,
                 pairs = weights.perAccess() / 2, unroll = config["unroll"];
-  return 3 + 3 * pairs / 2 + 11 * panels + unroll * (8 + 11 * panels) + moreRows * (2 * pairs + 4 * panels + 10);
+  return 3 + 3 * pairs / 2 + 11 * panels + unroll * (8 + 11 * panels) + moreRows * (2 * pairs + 4 * panels + 8);
 }
 
 int64_t blocksPerSm(const MatmulProblem &problem, const LowBitOperand &weights, const TileConfig &config,
