@@ -4,7 +4,8 @@
 Each side multiplies by as many copies of the weights as the L2 cannot hold, one after the other in one CUDA graph, and
 `us` is the graph's time by their number. "Act order" are products of what the one before computed, its columns in an
 order that is constant, as GPTQ's desc_act has it, or as they are. The Llama-3.1-8B block is timed with its weights cold,
-as `kfuse bench block` has them, in bf16 and with INT4 weights in groups of 128, also in act order.
+as `kfuse bench block` has them, in bf16 and with INT4 weights in groups of 128, also in act order. --json writes the
+configs that were chosen, too: one call, of 200 s on an H100, tells whether the tables hold for the kernels of today.
 """
 import argparse, json, os, random, re, subprocess, tempfile
 import torch
@@ -82,10 +83,11 @@ def bench(kfuse, text, effort):
     return json.loads(done.stdout)
 
 
-def kfuse_us(kfuse, m, n, k, weights, effort, **form):
+def kfuse_us(kfuse, m, n, k, weights, effort, chosen, **form):
     bytes_each = n * k * {INT4: 1, INT8: 2, "bf16": 4}[weights] // 2
     copies = max(2, -(-ROTATED_BYTES // bytes_each))
     measured = bench(kfuse, product_text(m, n, k, weights, copies, **form), effort)
+    chosen += measured.get("kernels", [])
     return measured["warm_us"] / copies if "warm_us" in measured else measured["error"]
 
 
@@ -114,8 +116,8 @@ def blocks(options, row):
         block = file.read()
     for name, body in ("int4", quantised_block(block)), ("int4 in act order", quantised_block(block, True)), ("bf16", block):
         measured = bench(options.kfuse, body, ["--input", "position=4095", "--effort", "full", "--budget", "16s"])
-        row(f"Llama-8B block, {name}", **({key: measured[key] for key in ("cold_us", "warm_us")}
-                                          if "cold_us" in measured else measured))
+        row(f"Llama-8B block, {name}", measured.pop("kernels", []),
+            **({key: measured[key] for key in ("cold_us", "warm_us")} if "cold_us" in measured else measured))
 
 
 def main():
@@ -132,8 +134,8 @@ def main():
     out = {"device": torch.cuda.get_device_name()}
     text = lambda value: f"{value:9.2f}" if isinstance(value, float) else f"{'-':>9}"
 
-    def row(name, **figures):
-        out[name] = figures
+    def row(name, chosen, **figures):
+        out[name] = {**figures, "kernels": chosen}
         print(f"{name:28}" + " ".join(f"{key} {text(value)}" for key, value in figures.items()), flush=True)
         for value in figures.values():
             if isinstance(value, str):
@@ -142,18 +144,21 @@ def main():
     for m, n, k in SHAPES:
         if "int4" not in options.parts or (options.rows and m not in options.rows):
             continue
-        figures = {"int4": kfuse_us(options.kfuse, m, n, k, INT4, effort), "tinygemm": tinygemm_us(m, n, k)}
+        chosen = []
+        figures = {"int4": kfuse_us(options.kfuse, m, n, k, INT4, effort, chosen), "tinygemm": tinygemm_us(m, n, k)}
         if m >= 64:
-            figures["bf16"] = kfuse_us(options.kfuse, m, n, k, "bf16", effort)
+            figures["bf16"] = kfuse_us(options.kfuse, m, n, k, "bf16", effort, chosen)
             if isinstance(figures["int4"], float) and isinstance(figures["bf16"], float):
                 figures["speed"] = figures["bf16"] / figures["int4"]
-        row(f"INT4 {m} x {n} x {k}", **figures)
+        row(f"INT4 {m} x {n} x {k}", chosen, **figures)
     if "int8" in options.parts:
-        row("INT8 1 x 8192 x 8192", int8=kfuse_us(options.kfuse, 1, 8192, 8192, INT8, effort))
+        chosen = []
+        row("INT8 1 x 8192 x 8192", chosen, int8=kfuse_us(options.kfuse, 1, 8192, 8192, INT8, effort, chosen))
     for m in (1, 64) if "order" in options.parts else ():
-        plain, ordered = (kfuse_us(options.kfuse, m, 8192, 8192, INT4, effort, chained=True, ordered=is_ordered)
+        chosen = []
+        plain, ordered = (kfuse_us(options.kfuse, m, 8192, 8192, INT4, effort, chosen, chained=True, ordered=is_ordered)
                           for is_ordered in (False, True))
-        row(f"act order, {m} x 8192 x 8192", plain=plain, ordered=ordered)
+        row(f"act order, {m} x 8192 x 8192", chosen, plain=plain, ordered=ordered)
     if "block" in options.parts:
         blocks(options, row)
     if options.json:

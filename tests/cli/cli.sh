@@ -144,6 +144,7 @@ check "what is tuned runs with --require-tuned" grep -q "a run" <("$kfuse" run "
 check "run --check" grep -q "right" <("$kfuse" run "$models/ffn_tiny.mlir" --target cpu --check --output "$work/out.d")
 check "an input filled with a number" grep -q "right" <("$kfuse" run "$models/llama_tiny_decode.mlir" --target cpu --input position=3 --check)
 check "a block is timed cold and warm" grep -q "^ffn_tiny  *3 " <("$kfuse" bench block "$models/ffn_tiny.mlir" --target cpu)
+check "its JSON names the configs" grep -q '"config": "k=' <("$kfuse" bench block "$models/ffn_tiny.mlir" --target cpu --json)
 check "a time line needs a GPU" grep -q "time lines are of kernels on a GPU" <("$kfuse" bench timeline "$models/ffn_tiny.mlir" --target cpu 2>&1)
 KFUSE_DUMP_DIR=/dev/null/dump "$kfuse" explain "$models/ffn_tiny.mlir" --target cpu >"$work/out" 2>"$work/err"
 check "a dump folder that cannot be made is an error" test $? = 8

@@ -135,6 +135,9 @@ int benchBlock(const ExecutionOptions &options) {
   const std::size_t launches = program.internals().compiled().main.steps.size();
   const double floor = floorUs(program);
   if (options.json) {
+    nlohmann::ordered_json kernels = nlohmann::ordered_json::array();
+    for (const tuner::KernelReport &kernel : program.internals().compiled().report.kernels)
+      kernels.push_back({{"name", kernel.name}, {"config", kernel.config}, {"uses", kernel.uses}});
     fmt::print("{}", textOf({{"block", name},
                              {"device", program.internals().device->sku()},
                              {"driver", program.internals().device->driver()},
@@ -146,7 +149,8 @@ int benchBlock(const ExecutionOptions &options) {
                              {"floor_us", floor},
                              {"host_us", times->hostUs},
                              {"host_in_turn_us", times->hostInTurnUs},
-                             {"compile_s", opened->compileSeconds}}));
+                             {"compile_s", opened->compileSeconds},
+                             {"kernels", std::move(kernels)}}));
     return 0;
   }
   Table table(
