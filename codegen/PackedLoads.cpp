@@ -27,6 +27,8 @@ public:
       renumber(output.symbols);
       graph.outputs.push_back(std::move(output));
     }
+    if (source.runExtent)
+      graph.runExtent = ir::RunExtent{source.runExtent->dim, moved[source.runExtent->count.id]};
     return std::move(graph);
   }
 

@@ -85,7 +85,6 @@ std::optional<Region> makePartedRegion(Block &body) {
     Result<Region> part = regionOf(body, results, cones);
     if (!part)
       return std::nullopt;
-    part->graph.runExtent.reset(); // They are small, and share a launch that no run makes shorter.
     whole.graph.inputs = part->graph.inputs;
     whole.bytesRead += part->bytesRead;
     whole.bytesWritten += part->bytesWritten;

@@ -124,8 +124,28 @@ struct TrimRowsPass : PassWrapper<TrimRowsPass, OperationPass<func::FuncOp>> {
       return;
     const Reads reads(getOperation());
     for (auto fused : getOperation().getOps<FusedOp>())
-      if (fused.getBody().front().getOps<FusedOp>().empty()) // A chain hands rows on by itself.
+      if (fused.getBody().front().getOps<FusedOp>().empty())
         trim(fused, *lengths, reads);
+      else
+        trimChain(fused, *lengths, reads);
+  }
+
+  /// The layers of a chain, where the same rows are read of all: their kernel may take them for one another.
+  static void trimChain(FusedOp chain, Value lengths, const Reads &reads) {
+    std::optional<Axes> rows;
+    for (auto layer : chain.getBody().front().getOps<FusedOp>())
+      for (Value yielded : layer.getBody().front().getTerminator()->getOperands()) {
+        const Axes *axes = reads.of(yielded);
+        if (!axes || axes->size() < 2 || (rows && ArrayRef(*axes).drop_back() != ArrayRef(*rows)))
+          return;
+        rows.emplace(axes->begin(), axes->end() - 1);
+      }
+    const auto ends = [](const Axis &axis) { return !axis.factors().empty() && !axis.factors().front().isFixed(); };
+    if (!rows || llvm::none_of(*rows, ends))
+      return;
+    const Value passed = inside(chain, lengths);
+    for (auto layer : chain.getBody().front().getOps<FusedOp>())
+      trim(layer, passed, reads);
   }
 
   static void trim(FusedOp fused, Value lengths, const Reads &reads) {

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <regex>
 
 using namespace kfuse;
 using namespace kfuse::test;
@@ -38,6 +39,28 @@ TemplateCase product(int m, int n, int k, bool isGated = false) {
                    "%1 = kfuse.matmul %a, %b" + types + "\n%2 = kfuse.matmul %a, %c" + types +
                        "\n%0 = kfuse.mul %1, %2 : (" + r + ", " + r + ") -> " + r,
                    0, 1);
+}
+
+/// The case, of whose result %r a run needs as many along its first dimension as the second of %n's lengths says.
+TemplateCase ended(TemplateCase source, const std::string &result) {
+  auto replace = [&](const char *what, const std::string &by) {
+    source.text = std::regex_replace(source.text, std::regex(what), by);
+  };
+  replace("func\\.func @f\\((.*?)\\) ->", "func.func @f($1, %n: tensor<2xi64>) ->");
+  replace("(return|kfuse\\.yield) %r : .*",
+          "%e = kfuse.prefix %r, %n {axis = 0 : i64, length = 1 : i64, times = 1 : i64, plus = 0 : i64} : (" + result +
+              ", tensor<2xi64>) -> " + result + "\n$1 %e : " + result);
+  return source;
+}
+
+/// The same of a chain, each of whose layers is told the lengths.
+TemplateCase endedChain(TemplateCase source, const std::string &result) {
+  source = ended(std::move(source), result);
+  source.text =
+      std::regex_replace(source.text, std::regex("kfuse\\.fused (.*?) : \\((.*?)\\) -> (.*?) \\{\n\\^bb0\\((.*?)\\):"),
+                         "kfuse.fused $1, %n : ($2, tensor<2xi64>) -> $3 {\n^bb0($4, %l: tensor<2xi64>):");
+  source.text = std::regex_replace(source.text, std::regex("prefix %r, %n"), "prefix %r, %l");
+  return source;
 }
 
 /// Elements of a result up to index `end` of dimension `axis`, by their number.
@@ -106,7 +129,7 @@ void checkAll(const TemplateCase &source, const codegen::KernelTemplate &kernel,
   ir::Target target = *ir::findTarget("sm_90a");
   target.multiprocessors = 3; // Blocks take several tiles.
   RegionCase given(source);
-  REQUIRE(given.region.graph.runExtent);
+  REQUIRE(given.region.isOneGraph() == given.region.graph.runExtent.has_value());
   ir::FusionDecision decision = kernel.match(given.region, target);
   REQUIRE_MESSAGE(decision, decision.reason());
   const std::vector<codegen::TileConfig> all = kernel.candidates(given.region, target);
@@ -214,4 +237,53 @@ TEST_CASE("Emulated run extent: elements, of one row or of several") {
            6, one);
   checkAll(endedCase({heads}, heads, "%0 = kfuse.exp %a : (" + heads + ") -> " + heads, 1, 1),
            codegen::cuda::pointwiseTemplate(), 1, 1, 6, one);
+}
+
+TEST_CASE("Emulated run extent: columns that are reduced, and batches of them") {
+  const std::string t = tensor("70x520", "bf16"), sums = tensor("520", "bf16"), batches = tensor("6x40x264", "bf16"),
+                    ofBatch = tensor("6x264", "bf16");
+  auto reduced = [](const std::string &of, int axis, const std::string &result) {
+    return "%0 = kfuse.reduce %a {function = \"sum\", axes = array<i64: " + std::to_string(axis) + ">} : (" + of +
+           ") -> " + result;
+  };
+  checkAll(endedCase({t}, sums, reduced(t, 0, sums), 0, 1), codegen::cuda::columnsTemplate(), 0, 1, 6,
+           [](const codegen::TileConfig &config) { return config["lanes"] * config["vector"]; });
+  checkAll(endedCase({batches}, ofBatch, reduced(batches, 1, ofBatch), 0, 1), codegen::cuda::columnsTemplate(), 0, 1, 6,
+           [](const codegen::TileConfig &) { return std::int64_t{1}; });
+}
+
+TEST_CASE("Emulated run extent: weights of few bits on wgmma") {
+  const std::string x = tensor("300x256", "bf16"), q = tensor("136x256", "i4"), s = tensor("136x2", "bf16"),
+                    w = tensor("136x256", "bf16"), y = tensor("300x136", "bf16");
+  checkAll(endedCase({x, q, s}, y,
+                     "%w = kfuse.dequantize %b, %c {blocks = array<i64: 1, 128>} : (" + q + ", " + s + ") -> " + w +
+                         "\n%0 = kfuse.matmul %a, %w {transpose_b} : (" + x + ", " + w + ") -> " + y,
+                     0, 1),
+           codegen::cuda::matmulSm90LowBitsTemplate(), 0, 1, 4,
+           [](const codegen::TileConfig &config) { return config["m"] * config["cluster_m"]; });
+}
+
+TEST_CASE("Emulated run extent: sequences of decode attention") {
+  const CacheSketch sketch{.batch = 6, .heads = 4, .keyHeads = 2, .rows = 1, .keys = 301, .size = 64, .step = 57};
+  checkAll(ended(cacheCase(sketch), tensor("6x4x1x64", "bf16")), codegen::cuda::decodeAttentionTemplate(), 0, 1, 4,
+           [](const codegen::TileConfig &) { return std::int64_t{1}; });
+}
+
+TEST_CASE("Emulated run extent: chains of few rows and of many") {
+  const std::string few = tensor("70x128", "bf16"), many = tensor("600x192", "bf16");
+  checkAll(endedChain(layers(1, 0, 70, 128, 128, true, "bf16"), few), codegen::cuda::chainTemplate(), 0, 1, 3,
+           [](const codegen::TileConfig &config) { return config["m"]; });
+  checkAll(endedChain(normedLayers(3, 600, 192, true, "bf16"), many), codegen::cuda::rowChainTemplate(), 0, 1, 2,
+           [](const codegen::TileConfig &config) { return config["m"]; });
+}
+
+TEST_CASE("Emulated run extent: small kernels side by side") {
+  const std::string t = tensor("90x40", "bf16"), n = tensor("2", "i64"),
+                    prefix = ", %n {axis = 0 : i64, length = 1 : i64, times = 1 : i64, plus = 0 : i64} : (" + t + ", " +
+                             n + ") -> " + t;
+  checkAll({"ended", "func.func @f(%a: " + t + ", %b: " + t + ", %n: " + n + ") -> (" + t + ", " + t +
+                         ") {\n%0 = kfuse.exp %a : (" + t + ") -> " + t + "\n%1 = kfuse.relu %b : (" + t + ") -> " + t +
+                         "\n%2 = kfuse.prefix %0" + prefix + "\n%3 = kfuse.prefix %1" + prefix +
+                         "\nreturn %2, %3 : " + t + ", " + t + "\n}"},
+           codegen::cuda::sideBySideTemplate(), 0, 1, 3, [](const codegen::TileConfig &) { return std::int64_t{1}; });
 }

@@ -129,6 +129,7 @@ private:
         bodyNames += ", out" + std::to_string(rows->output);
       }
     writer.line();
+    writeEnd();
     writeFixed();
     writeQuery();
     for (bool isKey : {true, false}) {
@@ -141,6 +142,20 @@ private:
       writeSink();
     writeStore();
     writer.close(";");
+  }
+
+  /// Whether a run has fewer sequences than would make it this pair.
+  void writeEnd() {
+    writer.open("__device__ __forceinline__ bool isBehindRun(Index pair) const");
+    std::string text = "false";
+    if (const std::optional<ir::RunExtent> &end = p.product.graph.runExtent; end && end->dim < p.dimM) {
+      const std::string count = runExtent(p.product, end->dim, writer);
+      const int64_t heads = end->dim == p.headDim() ? p.group : 1;
+      scopeOf(p.product, "0", "0");
+      text = batchNames[end->dim] + " * " + std::to_string(heads) + " >= " + count;
+    }
+    writer.line("return " + text + ";");
+    writer.close();
   }
 
   void writeFixed() {

@@ -102,8 +102,8 @@ private:
   }
 
   void writeBodyOfEntry() {
-    const std::string runRows = runExtent(p.product, p.dimRow(), writer);
-    writer.line("const Body body{" + bodyNames + (runRows.empty() ? "" : ", " + runRows) + "};");
+    const std::optional<ir::RunExtent> &end = p.product.graph.runExtent;
+    writer.line("const Body body{" + bodyNames + (end ? ", " + runExtent(p.product, end->dim, writer) : "") + "};");
   }
 
   void writeWgmmaEntry() {
@@ -203,8 +203,8 @@ private:
         writer.line(std::string("Config::Element *kept") + kind(isKey) + "s; // The cache.");
         bodyNames += ", out" + std::to_string(rows->output);
       }
-    if (const std::optional<ir::RunExtent> &end = p.product.graph.runExtent; end && end->dim == p.dimRow())
-      writer.line("Index runRows; // Those behind it are not needed.");
+    if (const std::optional<ir::RunExtent> &end = p.product.graph.runExtent)
+      writeEnd(end->dim);
     writer.line();
     if (p.bounds.areRead())
       writeBounds();
@@ -232,6 +232,16 @@ private:
     else
       writeStore();
     writer.close(";");
+  }
+
+  /// Whether nobody reads a row: the run has fewer, or fewer sequences.
+  void writeEnd(unsigned dim) {
+    writer.line("Index runEnd;");
+    writer.open("__device__ __forceinline__ bool isBehindRun(Index batch, Index row) const");
+    if (dim < p.dimRow())
+      scopeOf(p.product, "row", "0");
+    writer.line("return " + (dim < p.dimRow() ? batchNames[dim] : "row") + " >= runEnd;");
+    writer.close();
   }
 
   /// Bounds of keys that are read: the largest of the first ones, the smallest of the last ones.

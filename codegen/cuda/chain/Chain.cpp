@@ -25,9 +25,10 @@ public:
     Result<ChainProblem> chain = ChainProblem::of(region, target);
     if (!chain)
       return ir::FusionDecision::no(chain.error().message);
-    // A map of each weight, three of what is between them, and at most three addresses a layer.
+    // A map of each weight, three of what is between them, at most three addresses a layer, and that of a run's
+    // lengths.
     const auto layers = static_cast<int64_t>(chain->layers.size());
-    if (!fitParameters(layers + 3, 3 * layers))
+    if (!fitParameters(layers + 3, 3 * layers + 1))
       return ir::FusionDecision::no(std::to_string(layers) + " layers, more than parameters fit a kernel");
     if (estimated(*chain, target).empty())
       return ir::FusionDecision::no("is large: launches of their own fill the device");

@@ -1,5 +1,6 @@
 #include "codegen/cuda/chain/ChainKernel.h"
 #include "codegen/cuda/chain/ChainMemory.h"
+#include "codegen/cuda/chain/RunRows.h"
 #include "codegen/cuda/matmul/RowEpilogue.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -201,7 +202,11 @@ private:
       body.line("if (threadIdx.x == " + Twine(number) + ") layers[" + Twine(number) + "] = {&map" + Twine(weights) +
                 ", &map" + Twine(tokens) + ", {" + llvm::join(values, ", ") + "}};");
     }
-    std::string parameters;
+    std::string runRows, parameters;
+    if (const std::optional<size_t> last = layerGivenAway(*region.chain())) {
+      const Layer &layer = chain.layers[*last];
+      runRows = runRowsOf(layer.product, body, [&](unsigned input) { return textOf(layer.from.inputs[input]); });
+    }
     for (size_t map = 0; map < made.tensorMaps.size(); ++map)
       parameters += "const __grid_constant__ TensorMap map" + std::to_string(map) + ", ";
     for (size_t number : buffers)
@@ -212,6 +217,8 @@ private:
     writer.line("using Kernel = ClusterChain<Config, Layers>;");
     writer.line("auto *layers = Kernel::layers();");
     writer.append(body);
+    if (!runRows.empty()) // Clusters have nothing to do with each other.
+      writer.line("if (Kernel::firstRow() >= " + runRows + ") return waitForPredecessor();");
     writer.line("Kernel kernel;");
     writer.line("kernel.run();");
     writer.close();

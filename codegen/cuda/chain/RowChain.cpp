@@ -1,6 +1,7 @@
 // cuda.row_chain: products of many rows in a row, each with the norm of its rows, in one launch: clusters that hold
 // whole rows take them through all layers (device/chain/row_chain.cuh).
 #include "codegen/KernelLimits.h"
+#include "codegen/cuda/chain/RunRows.h"
 #include "codegen/cuda/chain/Templates.h"
 #include "codegen/cuda/matmul/RowEpilogue.h"
 #include "codegen/cuda/matmul/Templates.h"
@@ -167,6 +168,9 @@ private:
                              .str());
       parameters.push_back("const __grid_constant__ TensorMap weightsMap" + std::to_string(number));
     }
+    SourceWriter rows;
+    const std::string runRows =
+        runRowsOf(layer.problem, rows, [&](unsigned input) { return parameterOf(layers.back().inputs[input].index); });
     for (size_t number : buffers)
       parameters.push_back((number < output() ? "const void *" : "void *") + parameterOf(number));
     writer.line("using Kernel = RowChain<Config, Rows, Columns, Product, Layers>;");
@@ -176,7 +180,9 @@ private:
     writer.line("auto *layers = Kernel::layers();");
     for (const std::string &line : perLayer)
       writer.line(line);
-    writer.line("Kernel(&rowsMap, &betweenMap).run(ToRowTiles<Epilogue>{{}, &resultMap});");
+    writer.append(rows);
+    writer.line("Kernel(&rowsMap, &betweenMap" + (runRows.empty() ? "" : ", " + runRows) +
+                ").run(ToRowTiles<Epilogue>{{}, &resultMap});");
     writer.close();
   }
   /// A buffer of the plan, which becomes a parameter.
@@ -244,7 +250,7 @@ public:
     if (std::string reason = whyNotInPlace(layer); !reason.empty())
       return FusionDecision::no(reason);
     const auto layers = static_cast<int64_t>(chain.layers.size());
-    if (!fitParameters(layers + 3, layers * static_cast<int64_t>(first.graph.inputs.size())))
+    if (!fitParameters(layers + 3, static_cast<int64_t>(region.graph.inputs.size()) + 1))
       return FusionDecision::no(std::to_string(layers) + " layers, more than parameters fit a kernel");
     if (estimated(region, target).empty())
       return FusionDecision::no("has no tile of rows for two warpgroups in ping-pong");

@@ -74,16 +74,15 @@ private:
   }
 
   void writeCall(size_t i) {
-    std::string space = "part" + std::to_string(i) + "::", begin = i == 0 ? "" : std::to_string(ends[i - 1]) + "u";
-    std::string call = "forEachChunk<" + space + "Config>(" + space + "Body{" +
-                       texts[i].members(region.parts()[i].outputs) + "}, blockIdx.x" +
-                       (begin.empty() ? "" : " - " + begin) + ", " + std::to_string(texts[i].blocks()) + ");";
-    if (i + 1 < texts.size()) {
-      writer.line("if (blockIdx.x < " + std::to_string(ends[i]) + "u)");
-      writer.line("  return " + call);
-    } else {
-      writer.line(call);
-    }
+    const bool isLast = i + 1 == texts.size();
+    if (!isLast)
+      writer.open("if (blockIdx.x < " + std::to_string(ends[i]) + "u)");
+    const std::string space = "part" + std::to_string(i) + "::", members = texts[i].members(region.parts()[i].outputs),
+                      begin = i == 0 ? "" : " - " + std::to_string(ends[i - 1]) + "u";
+    writer.line((isLast ? "" : "return ") + ("forEachChunk<" + space) + "Config>(" + space + "Body{" + members +
+                "}, blockIdx.x" + begin + ", " + std::to_string(texts[i].blocks()) + ");");
+    if (!isLast)
+      writer.close();
   }
 
   const Region &region;

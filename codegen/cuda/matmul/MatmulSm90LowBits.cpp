@@ -101,8 +101,6 @@ ir::FusionDecision MatmulSm90LowBitsTemplate::takes(const Region &region, const 
   const LowBitSide weights = LowBitSide::of(region, problem);
   if (ir::FusionDecision taken = weights.takenByWgmma(region, problem, target); !taken)
     return taken;
-  if (problem.graph.graph.runExtent)
-    return ir::FusionDecision::no("computes rows that a run's lengths leave out");
   if (!TmaResult::ofColumns(problem))
     return ir::FusionDecision::no("has a result that TMA cannot write, or reads what differs between its rows");
   return space(region, problem, target).empty() ? ir::FusionDecision::no("is smaller than any tile")
@@ -183,8 +181,9 @@ Result<KernelPlan> MatmulSm90LowBitsTemplate::print(const Region &region, const 
   printer.writeTileEpilogue(result);
   printer.writeEntries(
       [&](const std::string &epilogue) {
+        const std::string runRows = runExtent(problem.graph, problem.dimM, printer.out());
         return "gemmSm90<Config, Product>(" + rowsArgument.value + ", " + columnsArgument.value +
-               ", ToTiles<Epilogue>{" + epilogue + ", &resultMap});";
+               ", ToTiles<Epilogue>{" + epilogue + ", &resultMap}" + (runRows.empty() ? "" : ", {}, " + runRows) + ");";
       },
       rowsArgument.parameters + columnsArgument.parameters + "const __grid_constant__ TensorMap resultMap, ");
   KernelPlan plan = printer.plan(threads, sharedBytes(problem, weights, config));

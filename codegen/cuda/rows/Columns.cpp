@@ -102,10 +102,21 @@ private:
     std::vector<Scalar> all = access.loads;
     llvm::append_range(all, extras);
     writer.line("const Body body{" + bufferNames(graph, all) + "};");
-    writer.line(llvm::Twine("ColumnReduction<Config, Body>{body}.run(") +
-                (isSplit ? "arrivals, partials" : "nullptr, nullptr") + ");");
+    writer.line("const ColumnReduction<Config, Body> columns{body};");
+    endRun();
+    writer.line(llvm::Twine("columns.run(") + (isSplit ? "arrivals, partials" : "nullptr, nullptr") + ");");
     writer.close();
     return writer.str();
+  }
+
+  /// Blocks whose columns, or batches of them, are all behind those of the run end at once.
+  void endRun() {
+    const std::optional<ir::RunExtent> &end = graph.graph.runExtent;
+    if (!end)
+      return;
+    const std::string count = runExtent(graph, end->dim, writer);
+    splitBatch("columns.batch");
+    writer.line("if (" + (end->dim == across ? "columns.first()" : names[end->dim]) + " >= " + count + ") return;");
   }
 
   void writeBody() {
@@ -181,14 +192,19 @@ private:
     chunk.storeResults(at, values, extras);
   }
 
-  ValuePrinter scope() {
+  /// Names the dimensions of a batch.
+  void splitBatch(llvm::StringRef batch) {
     llvm::SmallVector<std::string> others;
     llvm::SmallVector<int64_t> extents;
     for (unsigned i = 0; i < names.size(); ++i)
       if (i != across && i != reduced)
         others.push_back(names[i]), extents.push_back(graph.extents()[i]);
     if (!others.empty())
-      writer.line(splitText("batch", extents, others));
+      writer.line(splitText(batch, extents, others));
+  }
+
+  ValuePrinter scope() {
+    splitBatch("batch");
     if (chunk.isPartial())
       writer.line("const int lanes = static_cast<int>(minimum(Index(" + llvm::Twine(config["vector"]) + "), Index(" +
                   llvm::Twine(graph.extents()[across]) + ") - " + names[across] + "));");

@@ -136,8 +136,8 @@ private:
     endKey = span.end;
     beginTile = span.first / Config::tileKeys;
     endTile = endKey > 0 ? (endKey + Config::tileKeys - 1) / Config::tileKeys : Index(0);
-    if constexpr (requires { body.runRows; })
-      if (firstRow >= body.runRows) // Nobody reads these rows: they see no keys.
+    if constexpr (requires { body.isBehindRun(batch, firstRow); })
+      if (body.isBehindRun(batch, firstRow)) // Nobody reads these rows: they see no keys.
         endTile = beginTile;
   }
 };

@@ -29,6 +29,11 @@ template <class Config, class Layers> struct ClusterChain : ChainBlock<Config, L
   unsigned awaitedParities = 0, writtenParity = 0; ///< Parities of the next phases, for `awaitsTokens` a bit a stage.
   Exchange exchange{exchangeOf(threadIdx.x / 32), 0, static_cast<unsigned>(rank)};
 
+  /// The first row of this cluster.
+  static __device__ __forceinline__ int firstRow() {
+    return int(blockIdx.x) / blocks % rowBlocks * Config::tileColumns;
+  }
+
   __device__ __forceinline__ ClusterChain() {
     if (threadIdx.x == 0) {
       for (int i = 0; i < Config::stages; ++i) {

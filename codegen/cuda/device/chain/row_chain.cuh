@@ -28,7 +28,6 @@ template <class Config, class Rows, class Columns, class Product, class Layers> 
   using Finish = WholeRows<Config, blocks, WarpStore<Config, Config::tileColumns>>;
   static constexpr int consumers = 2, consumerThreads = consumers * 128, threads = consumerThreads + 128;
   static constexpr int tilesK = (Config::K + Config::tileK - 1) / Config::tileK;
-  static constexpr int tiles = (Config::M + Config::tileRows - 1) / Config::tileRows;
   static constexpr int stagedAt = Ring<Config>::tilesBytes;
   static constexpr int barriersAt = stagedAt + consumers * 4 * Finish::bytes;
   static constexpr int layersAt = barriersAt + Ring<Config>::barrierBytes + consumers * 8;
@@ -39,10 +38,12 @@ template <class Config, class Rows, class Columns, class Product, class Layers> 
   Ring<Config> ring;
   Cluster cluster{static_cast<int>(blockInCluster())};
   int firstTile = blockIdx.x / Cluster::blocks, step = gridDim.x / Cluster::blocks;
+  const int tiles; ///< That the run computes.
 
   static __device__ __forceinline__ Layer *layers() { return reinterpret_cast<Layer *>(dynamicShared() + layersAt); }
 
-  __device__ __forceinline__ RowChain(const TensorMap *first, const TensorMap *result) : first(first), result(result) {
+  __device__ __forceinline__ RowChain(const TensorMap *first, const TensorMap *result, int runRows = Config::M)
+      : first(first), result(result), tiles((runRows + Config::tileRows - 1) / Config::tileRows) {
     ring.tiles = sharedAddress(dynamicShared());
     ring.barriers = ring.tiles + barriersAt;
     const bool leads = threadIdx.x == 0;

@@ -23,6 +23,9 @@ template <class Config, class Body> struct ColumnReduction {
   Index column = (Index(blockIdx.x) % tiles * Config::lanes + lane) * Config::vector;
   bool valid = column < Config::columns;
 
+  /// The block's first column.
+  __device__ __forceinline__ Index first() const { return column - lane * Config::vector; }
+
   /// This thread's rows of this block's split.
   __device__ __forceinline__ Totals reduceRows() const {
     Totals totals = Totals::identity();

@@ -1,0 +1,34 @@
+#include "codegen/cuda/chain/RunRows.h"
+
+#include "codegen/cuda/text/Kernel.h"
+#include "codegen/cuda/text/ValuePrinter.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+namespace kfuse::codegen::cuda {
+
+std::string runRowsOf(const MatmulProblem &layer, SourceWriter &writer,
+                      const std::function<std::string(unsigned input)> &address) {
+  const std::optional<ir::RunExtent> &end = layer.graph.graph.runExtent;
+  if (!end || end->dim != layer.dimM)
+    return "";
+  for (unsigned input : inputsRead(layer.graph, end->count)) {
+    const std::string type = storedType(layer.graph.graph.inputs[input].type).str();
+    writer.line("const auto *in" + llvm::Twine(input) + " = (const " + type + " *)" + address(input) + ";");
+  }
+  return runExtent(layer.graph, layer.dimM, writer);
+}
+
+std::optional<size_t> layerGivenAway(const Chain &chain) {
+  std::optional<size_t> found;
+  for (auto [number, layer] : llvm::enumerate(chain.layers)) {
+    if (llvm::none_of(layer.outputs, [](int output) { return output >= 0; }))
+      continue;
+    if (found)
+      return std::nullopt;
+    found = number;
+  }
+  return found;
+}
+
+} // namespace kfuse::codegen::cuda
