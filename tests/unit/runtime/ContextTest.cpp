@@ -1,3 +1,4 @@
+#include "runtime/BucketContexts.h"
 #include "tests/unit/SampleProgram.h"
 
 #include <doctest/doctest.h>
@@ -16,7 +17,7 @@ class HostDevice final : public Device {
 public:
   explicit HostDevice(bool replays = false) : replays(replays) {}
 
-  int launches = 0;
+  int launches = 0, allocations = 0, loads = 0, replayers = 0;
   std::vector<std::vector<void *>> replayed; ///< The pointers of each replay.
   std::vector<bool> behind;                  ///< Whether each kernel that was replayed was.
   bool capturing = false;
@@ -30,6 +31,7 @@ public:
   Result<std::unique_ptr<DeviceBuffer>> allocate(std::size_t bytes) override {
     if (bytes > memoryLimit)
       return Error{ErrorCode::OutOfMemory, "cannot allocate " + std::to_string(bytes) + " bytes"};
+    ++allocations;
     return std::unique_ptr<DeviceBuffer>(std::make_unique<Buffer>(bytes));
   }
   Result<void> upload(void *device, const void *host, std::size_t bytes) override { return move(device, host, bytes); }
@@ -43,12 +45,14 @@ public:
   Result<void> copy(Stream, void *to, const void *from, std::size_t bytes) override { return move(to, from, bytes); }
   Result<void> synchronize(Stream) override { return {}; }
   Result<std::unique_ptr<LoadedKernel>> load(const codegen::KernelPlan &plan, const CompiledKernel &) override {
+    ++loads;
     return std::unique_ptr<LoadedKernel>(std::make_unique<Kernel>(*this, plan));
   }
   Result<std::vector<double>> measure(LoadedKernel &, std::span<void *const>, void *, const MeasureOptions &) override {
     return Error{};
   }
   Result<std::unique_ptr<Replay>> makeReplay() override {
+    ++replayers;
     return replays ? std::make_unique<Recorder>(*this) : std::unique_ptr<Replay>();
   }
 
@@ -264,4 +268,22 @@ TEST_CASE("Context: what cannot be made is an error") {
   context = makeContext(program, device);
   REQUIRE_FALSE(context);
   CHECK(context.error().code == ErrorCode::BadModel);
+}
+
+TEST_CASE("BucketContexts: they share one allocation, and runs in turn allocate, load and begin to replay nothing") {
+  HostDevice device(true);
+  const Program programs[] = {test::sampleProgram(count), test::sampleProgram(count)};
+  const Program *const each[] = {&programs[0], &programs[1]};
+  Result<BucketContexts> made = BucketContexts::make(device, each, 1, {});
+  REQUIRE_MESSAGE(made, made.error().message);
+  CHECK(device.allocations == 1);
+  Buffers first(1), second(3);
+  runAndCheck((*made)[0], first);
+  runAndCheck((*made)[1], second);
+  const std::array before{device.allocations, device.loads, device.replayers};
+  for (int turn = 0; turn < 3; ++turn) {
+    runAndCheck((*made)[1], first);
+    runAndCheck((*made)[0], second);
+  }
+  CHECK(std::array{device.allocations, device.loads, device.replayers} == before);
 }
