@@ -96,8 +96,13 @@ private:
   };
 
   static bool endsWithRun(const codegen::Region &region) {
-    const codegen::Attention *attention = region.attention();
-    return (attention ? attention->product : region.graph).runExtent.has_value();
+    if (const codegen::Attention *attention = region.attention())
+      return attention->product.runExtent.has_value();
+    if (const codegen::Chain *chain = region.chain()) // All of its layers do, or none.
+      return chain->layers.back().region.graph.runExtent.has_value();
+    if (!region.parts().empty())
+      return std::ranges::all_of(region.parts(), [](const codegen::Part &part) { return endsWithRun(*part.region); });
+    return region.graph.runExtent.has_value();
   }
 
   double us = 0;

@@ -15,7 +15,8 @@
 namespace kfuse::tuner {
 namespace {
 
-TuningTask makeTask(const PlannedKernel &kernel, const ir::Target &target, std::size_t program) {
+TuningTask makeTask(const PlannedKernel &kernel, const ir::Target &target, std::size_t program,
+                    const std::shared_ptr<LargeNoise> &noise) {
   const codegen::Region &region = kernel.region;
   TuningTask task;
   task.name = region.name;
@@ -26,7 +27,7 @@ TuningTask makeTask(const PlannedKernel &kernel, const ir::Target &target, std::
   task.program = program;
   task.work = workOf(region);
   task.space = std::make_shared<RegionConfigs>(region, *kernel.kernelTemplate, target);
-  task.oracle = std::make_shared<RegionOracle>(*kernel.body);
+  task.oracle = std::make_shared<RegionOracle>(*kernel.body, noise);
   for (const ir::ScalarOutput &output : region.graph.outputs)
     task.stateOf.push_back(output.inPlace);
   return task;
@@ -138,13 +139,14 @@ Result<std::vector<CompiledModel>> compileModels(std::span<const PlannedModel> m
   auto secondsSpent = [start] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   };
+  const auto noise = std::make_shared<LargeNoise>();
   std::vector<TuningTask> distinct;
   std::map<std::string, std::size_t> known;        // By what tells kernels apart.
   std::vector<std::vector<std::size_t>> kernelsOf; // Each program's, among the distinct ones.
   for (const PlannedModel &model : models) {
     std::vector<std::size_t> &own = kernelsOf.emplace_back();
     for (const PlannedKernel &kernel : model.kernels) {
-      TuningTask task = makeTask(kernel, context.target, kernelsOf.size() - 1);
+      TuningTask task = makeTask(kernel, context.target, kernelsOf.size() - 1, noise);
       const auto [found, isNew] = known.try_emplace(task.templateName + "\n" + task.signature, distinct.size());
       if (isNew)
         distinct.push_back(std::move(task));

@@ -55,12 +55,25 @@ IndexRange indexRange(mlir::Block &block) {
   return range;
 }
 
-std::vector<std::byte> noise(DType type, const Shape &shape, IndexRange indices, std::uint64_t seed, double deviation) {
+const std::vector<std::byte> &LargeNoise::of(DType type, IndexRange indices, std::uint64_t seed, double deviation) {
+  std::scoped_lock lock(mutex);
+  if (isFloat(type))
+    indices = {};
+  const auto [found, isNew] = made.try_emplace({type, indices.low, indices.high, seed, deviation});
+  if (isNew)
+    found->second = noise(type, {noisePeriod}, indices, seed, deviation);
+  return found->second;
+}
+
+std::vector<std::byte> noise(DType type, const Shape &shape, IndexRange indices, std::uint64_t seed, double deviation,
+                             LargeNoise *large) {
   const Shape period{std::min(elementCount(shape), noisePeriod)};
   if (type == DType::Bool)
     indices = {0, 2};
   if (isPacked(type))
-    return noise(DType::U8, packedShape(shape), indices, seed, deviation);
+    return noise(DType::U8, packedShape(shape), indices, seed, deviation, large);
+  if (large && period[0] == noisePeriod)
+    return large->of(type, indices, seed, deviation);
   if (const std::optional<SmallInteger> range = smallInteger(type))
     indices = {range->lowest, range->largest + 1};
   return isFloat(type) ? reference::normal(type, period, seed, deviation).bytes
@@ -68,11 +81,11 @@ std::vector<std::byte> noise(DType type, const Shape &shape, IndexRange indices,
 }
 
 std::vector<std::byte> argumentNoise(mlir::BlockArgument argument, IndexRange indices, std::uint64_t seed,
-                                     double deviation) {
+                                     double deviation, LargeNoise *large) {
   if (std::optional<std::int64_t> extent = gatheredExtent(argument))
     indices = {0, *extent};
   reference::HostTensor tensor{ir::dtypeOf(argument.getType()), ir::shapeOf(argument), {}};
-  tensor.bytes = noise(tensor.type, tensor.shape, indices, seed, deviation);
+  tensor.bytes = noise(tensor.type, tensor.shape, indices, seed, deviation, large);
   forEachPrefix(argument, [&](ir::PrefixOp prefix) {
     std::vector<double> lengths = reference::toDoubles(tensor);
     const std::int64_t most = ir::dimsOf(prefix)[prefix.getAxis()];

@@ -7,6 +7,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <mutex>
+#include <tuple>
 #include <vector>
 
 namespace kfuse::tuner {
@@ -20,14 +23,25 @@ struct IndexRange {
 /// attends to a cache they are late in it, up to which a kernel reads: it is tuned for long sequences.
 IndexRange indexRange(mlir::Block &block);
 
+/// Noise of large tensors, made once: kernels that are tuned one after the other have the same, and 4 M elements take
+/// 20 ms. Several threads may ask.
+class LargeNoise {
+public:
+  const std::vector<std::byte> &of(DType type, IndexRange indices, std::uint64_t seed, double deviation);
+
+private:
+  std::mutex mutex;
+  std::map<std::tuple<DType, std::int64_t, std::int64_t, std::uint64_t, double>, std::vector<std::byte>> made;
+};
+
 /// Normal noise for floats, integers of the range for all else; the same bytes at each call. A large
 /// tensor has its first elements alone, to be repeated.
 std::vector<std::byte> noise(DType type, const Shape &shape, IndexRange indices, std::uint64_t seed,
-                             double deviation = 1);
+                             double deviation = 1, LargeNoise *large = nullptr);
 
 /// The same for an argument of a block. Indices that gathers alone take (a table of pages, tokens) are any of what is
 /// gathered; of lengths that end what is computed (kfuse.prefix) it is the largest ones.
 std::vector<std::byte> argumentNoise(mlir::BlockArgument argument, IndexRange indices, std::uint64_t seed,
-                                     double deviation = 1);
+                                     double deviation = 1, LargeNoise *large = nullptr);
 
 } // namespace kfuse::tuner

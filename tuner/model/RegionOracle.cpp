@@ -137,8 +137,9 @@ HostBuffers RegionOracle::makeInputs() const {
   for (BlockArgument argument : body.getArguments()) {
     const DType type = ir::dtypeOf(argument.getType());
     const IndexRange indices = starts.count(argument.getArgNumber()) ? early : late;
-    inputs.push_back(isOfScatteredRows(argument) ? counted(type, ir::shapeOf(argument))
-                                                 : argumentNoise(argument, indices, argument.getArgNumber() + 1));
+    inputs.push_back(isOfScatteredRows(argument)
+                         ? counted(type, ir::shapeOf(argument))
+                         : argumentNoise(argument, indices, argument.getArgNumber() + 1, 1, large.get()));
   }
   return inputs;
 }

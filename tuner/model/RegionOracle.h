@@ -2,10 +2,12 @@
 #pragma once
 
 #include "ir/reference/Evaluator.h"
+#include "tuner/model/Noise.h"
 #include "tuner/search/TuningTask.h"
 
 #include "mlir/IR/Block.h"
 
+#include <memory>
 #include <mutex>
 #include <optional>
 
@@ -17,8 +19,9 @@ namespace kfuse::tuner {
 /// left poisoned, and all candidates agree.) It also looks at what the update of a state writes.
 class RegionOracle : public Oracle {
 public:
-  /// `body` must outlive the oracle.
-  explicit RegionOracle(mlir::Block &body) : body(body) {}
+  /// `body` must outlive the oracle. `large` is that of other regions, too, or null.
+  explicit RegionOracle(mlir::Block &body, std::shared_ptr<LargeNoise> large = {})
+      : body(body), large(std::move(large)) {}
 
   /// Normal noise for floats, for integers what Noise.h says; the same bytes at each call. Large tensors have their
   /// first elements alone, which repeat.
@@ -44,6 +47,7 @@ private:
   Result<void> checkSample(Sample &sample, const HostBuffers &inputs, const ReadOutput &read);
 
   mlir::Block &body;
+  std::shared_ptr<LargeNoise> large;
   std::mutex mutex;
   std::vector<Sample> samples; ///< None before the first of expect() and check().
 };

@@ -63,12 +63,22 @@ private:
               : config["cluster"] > 1 ? "cluster.cuh"
                                       : "rows.cuh");
     writer.line("using Index = " + indexType(graph) + ";");
-    row.writeConfig(config["threads"], config["rows"], config["cluster"], rowCount);
+    row.writeConfig(config["threads"], config["rows"], config["cluster"], printedRows());
     if (isTiled)
       writeTiled();
     else
       writeEntry();
     return writer.str();
+  }
+
+  /// How many rows the text has. Where a run ends them and whole blocks have them, it needs no number of them:
+  /// neighbouring buckets of lengths have one code.
+  int64_t printedRows() const {
+    constexpr int64_t anyRows = 1 << 20;
+    const std::optional<ir::RunExtent> &end = graph.graph.runExtent;
+    const bool endsInBlocks =
+        rowCount % rowsOfBlock(config) == 0 && rowCount <= anyRows && storageOf(config) != RowStorage::Stream;
+    return end && end->dim == 0 && columnDim == 1 && endsInBlocks ? anyRows : rowCount;
   }
 
   /// Rows that come to shared memory, a block's all at once.

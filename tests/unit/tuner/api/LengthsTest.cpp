@@ -433,11 +433,13 @@ TEST_CASE("buckets: a table takes every length of its range, rounded up") {
 
 TEST_CASE("buckets: neighbours that cost little merge, by how often they run") {
   const std::vector<std::int64_t> rungs{1, 2, 4, 8};
-  const std::vector<double> us{10, 10.1, 10.2, 20}, often{1, 1, 1, 1}, rare{0.001, 0.001, 0.001, 1};
+  const std::vector<double> us{10, 10.1, 10.2, 20}, often{1, 1, 1, 1}, rare{0.001, 0.001, 0.001, 1}, never{0, 0, 0, 1};
   auto untrimmed = [&](std::size_t, std::size_t top) { return us[top]; };
   CHECK(tuner::mergeRungs(rungs, often, 0.01, untrimmed) == std::vector<std::int64_t>{4, 8});
   CHECK(tuner::mergeRungs(rungs, often, 0.001, untrimmed) == std::vector<std::int64_t>{1, 2, 4, 8});
-  CHECK(tuner::mergeRungs(rungs, rare, 0.01, untrimmed) == std::vector<std::int64_t>{8});
+  // Rare runs do not take twice their time, but those that there are none of.
+  CHECK(tuner::mergeRungs(rungs, rare, 0.01, untrimmed) == std::vector<std::int64_t>{4, 8});
+  CHECK(tuner::mergeRungs(rungs, never, 0.01, untrimmed) == std::vector<std::int64_t>{8});
   // A program that computes little more than it has to for shorter ones.
   auto trimmed = [&](std::size_t rung, std::size_t top) { return us[rung] * (rung < top ? 1.01 : 1); };
   CHECK(tuner::mergeRungs(rungs, often, 0.01, trimmed) == std::vector<std::int64_t>{8});
