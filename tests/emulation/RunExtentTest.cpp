@@ -269,6 +269,30 @@ TEST_CASE("Emulated run extent: sequences of decode attention") {
            [](const codegen::TileConfig &) { return std::int64_t{1}; });
 }
 
+TEST_CASE("Emulated run extent: sequences of flash attention, of which those behind the run's see no keys") {
+  const ir::Target &target = *ir::findTarget("sm_90a");
+  const codegen::KernelTemplate &kernel = codegen::cuda::flashAttentionTemplate();
+  const CacheSketch sketch{.batch = 4, .heads = 2, .keyHeads = 2, .rows = 40, .keys = 150, .size = 32, .step = 19};
+  RegionCase given(ended(cacheCase(sketch), tensor("4x2x40x32", "bf16")));
+  const std::vector<codegen::TileConfig> all = kernel.candidates(given.region, target);
+  constexpr std::size_t tried = 3;
+  REQUIRE(all.size() >= tried);
+  for (std::size_t i = 0; i < tried; ++i) {
+    const codegen::TileConfig &config = all[i * all.size() / tried];
+    INFO("config " << config.str());
+    check({given, kernel, 0, 1, sketch.batch}, config, target);
+    Result<EmulatedKernel> emulated = EmulatedKernel::compile(*kernel.emit(given.region, config, target));
+    REQUIRE_MESSAGE(emulated, emulated.error().message);
+    std::vector<HostTensor> inputs = given.inputs();
+    inputs.back() = reference::tensorOf(DType::I64, {2}, {1, 1});
+    auto outputs = emulated->run(inputs, given.states(), Copies::Late);
+    REQUIRE_MESSAGE(outputs, outputs.error().message);
+    const std::vector<double> found = reference::toDoubles((*outputs)[0]);
+    const auto behind = static_cast<std::ptrdiff_t>(found.size()) / sketch.batch;
+    CHECK(std::all_of(found.begin() + behind, found.end(), [](double x) { return x == 0 || std::isnan(x); }));
+  }
+}
+
 TEST_CASE("Emulated run extent: chains of few rows and of many") {
   const std::string few = tensor("70x128", "bf16"), many = tensor("600x192", "bf16");
   checkAll(endedChain(layers(1, 0, 70, 128, 128, true, "bf16"), few), codegen::cuda::chainTemplate(), 0, 1, 3,

@@ -83,5 +83,6 @@ struct Body {
 extern "C" __global__ void __launch_bounds__(Config::lanes * Config::groups) kfuse_cast_mul_reduce_sqrt_add_cast(const bf16 *in0, const float *in1, float *out0, bf16 *__restrict__ out1, unsigned *arrivals, Body::Totals *partials) {
   waitForPredecessor();
   const Body body{in0, in1, out0, out1};
-  ColumnReduction<Config, Body>{body}.run(arrivals, partials);
+  const ColumnReduction<Config, Body> columns{body};
+  columns.run(arrivals, partials);
 }

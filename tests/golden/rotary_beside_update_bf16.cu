@@ -134,7 +134,8 @@ namespace part1 {
 
 extern "C" __global__ void __launch_bounds__(128) kfuse_rotary_rotary_state_update(const bf16 *in0, const bf16 *in1, const bf16 *in2, const long long *in3, const bf16 *in4, const bf16 *in5, bf16 *out0, bf16 *__restrict__ out1) {
   waitForPredecessor();
-  if (blockIdx.x < 2u)
+  if (blockIdx.x < 2u) {
     return forEachChunk<part0::Config>(part0::Body{in1, in3, in4, in5, out0}, blockIdx.x, 2);
+  }
   forEachChunk<part1::Config>(part1::Body{in0, in3, in4, in5, out1}, blockIdx.x - 2u, 4);
 }

@@ -146,15 +146,14 @@ private:
 
   /// Whether a run has fewer sequences than would make it this pair.
   void writeEnd() {
+    const std::optional<ir::RunExtent> &end = p.product.graph.runExtent;
+    if (!end || end->dim >= p.dimM)
+      return;
     writer.open("__device__ __forceinline__ bool isBehindRun(Index pair) const");
-    std::string text = "false";
-    if (const std::optional<ir::RunExtent> &end = p.product.graph.runExtent; end && end->dim < p.dimM) {
-      const std::string count = runExtent(p.product, end->dim, writer);
-      const int64_t heads = end->dim == p.headDim() ? p.group : 1;
-      scopeOf(p.product, "0", "0");
-      text = batchNames[end->dim] + " * " + std::to_string(heads) + " >= " + count;
-    }
-    writer.line("return " + text + ";");
+    const std::string count = runExtent(p.product, end->dim, writer);
+    const int64_t heads = end->dim == p.headDim() ? p.group : 1;
+    scopeOf(p.product, "0", "0");
+    writer.line("return " + batchNames[end->dim] + " * " + llvm::Twine(heads) + " >= " + count + ";");
     writer.close();
   }
 

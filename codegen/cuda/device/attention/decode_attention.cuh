@@ -411,7 +411,10 @@ template <class Config, class Body> struct DecodeAttention {
 
   template <class FixUp> __device__ __forceinline__ void run(FixUp fixUp) {
     __shared__ Fresh fresh;
-    if (body.isBehindRun(pair) || (splits > 1 && int(blockIdx.y) >= live))
+    if constexpr (requires { body.isBehindRun(pair); })
+      if (body.isBehindRun(pair))
+        return fixUp.skip();
+    if (splits > 1 && int(blockIdx.y) >= live)
       return fixUp.skip();
     mark(Moment::starts);
     if constexpr (loadsQueryFirst)
