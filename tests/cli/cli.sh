@@ -49,6 +49,8 @@ check "range that is none" fails 2 "is not of the form name=1..8192" explain "$d
 check "range of nothing" fails 2 "the range of 'seq' is 5..4" explain "$dynamic" --target cpu --dims batch=1..2 --dims seq=5..4
 check "buckets" grep -q "batch=1..*seq=" <("$kfuse" explain "$dynamic" --target cpu --dims batch=1..3 --dims seq=1..40)
 check "every length right" grep -q "  right$" <("$kfuse" run "$dynamic" --target cpu --dims batch=1..3 --dims seq=1..40 --no-benchmark --check --store "$work/dims.db")
+check "axes named by a shape" grep -q "2x40x4 .*  right$" <("$kfuse" run "$dynamic" --target cpu --shape ids=2xtokens --dims tokens=1..40 --no-benchmark --check --store "$work/dims.db")
+check "an axis without a range" fails 2 "or names of --dims" explain "$dynamic" --target cpu --shape ids=rowsxtokens --dims tokens=1..40
 printf '1 30 5\n2 7 1\n' >"$work/histogram"
 check "times at lengths" grep -q "^3,40 .*[0-9] us" <("$kfuse" bench lengths "$dynamic" --target cpu --dims batch=1..3 --dims seq=1..40 --no-benchmark --at 1,7 3,40 --alone --store "$work/dims.db")
 check "a length outside" fails 2 "'seq' is 41; the model is compiled for seq=1..40" bench lengths "$dynamic" --target cpu --dims batch=1..3 --dims seq=1..40 --no-benchmark --at 1,41 --store "$work/dims.db"
