@@ -27,11 +27,12 @@ INNER = {
     },
     "codegen/cuda": {
         "text": set(),
-        "elementwise": {"text"},
-        "rows": {"text"},
-        "matmul": {"text", "rows"},
-        "chain": {"text", "rows", "matmul"},
-        "attention": {"text", "rows"},
+        "cost": set(),
+        "elementwise": {"text", "cost"},
+        "rows": {"text", "cost"},
+        "matmul": {"text", "cost", "rows"},
+        "chain": {"text", "cost", "rows", "matmul"},
+        "attention": {"text", "cost", "rows"},
     },
     "codegen/cuda/device": {
         "base": set(),

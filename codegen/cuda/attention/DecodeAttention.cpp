@@ -2,6 +2,7 @@
 #include "codegen/KernelLimits.h"
 #include "codegen/cuda/attention/DecodeKernel.h"
 #include "codegen/cuda/attention/Templates.h"
+#include "codegen/cuda/cost/Estimates.h"
 #include "codegen/cuda/text/Kernel.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 #include "codegen/cuda/attention/DecodeShape.h"
 
+#include "codegen/cuda/cost/Estimates.h"
 #include "codegen/cuda/text/Clusters.h"
 #include "codegen/cuda/text/Kernel.h"
 

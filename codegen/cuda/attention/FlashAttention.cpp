@@ -1,6 +1,7 @@
 // cuda.flash_attention: attention of many query rows, which are blocks of their own. Bound by tensor cores.
 #include "codegen/cuda/attention/FlashKernel.h"
 #include "codegen/cuda/attention/Templates.h"
+#include "codegen/cuda/cost/Estimates.h"
 #include "codegen/cuda/text/Kernel.h"
 
 #include "llvm/ADT/STLExtras.h"

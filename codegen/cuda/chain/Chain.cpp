@@ -2,6 +2,7 @@
 #include "codegen/KernelLimits.h"
 #include "codegen/cuda/chain/ChainKernel.h"
 #include "codegen/cuda/chain/Templates.h"
+#include "codegen/cuda/cost/Estimates.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"

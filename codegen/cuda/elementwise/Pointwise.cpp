@@ -1,4 +1,5 @@
 // cuda.pointwise: elementwise regions, one chunk of neighbouring points after the other.
+#include "codegen/cuda/cost/Estimates.h"
 #include "codegen/cuda/elementwise/PointwiseText.h"
 #include "codegen/cuda/elementwise/Templates.h"
 #include "codegen/cuda/text/Kernel.h"

@@ -1,4 +1,5 @@
 // cuda.side_by_side: small elementwise regions that have nothing to do with each other, in one launch.
+#include "codegen/cuda/cost/Estimates.h"
 #include "codegen/cuda/elementwise/PointwiseText.h"
 #include "codegen/cuda/elementwise/Templates.h"
 #include "codegen/cuda/text/Kernel.h"

@@ -1,5 +1,6 @@
 // cuda.transpose: elementwise regions that read an operand along another dimension than they write.
 #include "codegen/KernelLimits.h"
+#include "codegen/cuda/cost/Estimates.h"
 #include "codegen/cuda/elementwise/Templates.h"
 #include "codegen/cuda/elementwise/UnalignedTranspose.h"
 #include "codegen/cuda/text/ChunkPrinter.h"

@@ -1,5 +1,6 @@
 // cuda.gemv: products of a few rows, whose weights stream once through registers.
 #include "codegen/KernelLimits.h"
+#include "codegen/cuda/cost/Estimates.h"
 #include "codegen/cuda/matmul/ComputedRows.h"
 #include "codegen/cuda/matmul/Streamed.h"
 #include "codegen/cuda/matmul/Templates.h"

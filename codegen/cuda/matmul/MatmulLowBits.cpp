@@ -1,4 +1,5 @@
 // cuda.matmul_low_bits: products of few rows with weights of 4 or 8 bits, which become floats in registers.
+#include "codegen/cuda/cost/Estimates.h"
 #include "codegen/cuda/matmul/LowBitSide.h"
 #include "codegen/cuda/matmul/Streamed.h"
 #include "codegen/cuda/matmul/StreamedPanels.h"

@@ -1,6 +1,7 @@
 // cuda.matmul_sm90: matrix products on Hopper's wgmma, fed by TMA, in persistent clusters. Clusters whose
 // warpgroups work in ping-pong may share the tiles that do not fill a wave (stream-K). Where a cluster spans N, it
 // reduces rows of the result before it stores them.
+#include "codegen/cuda/cost/Estimates.h"
 #include "codegen/cuda/matmul/RowEpilogue.h"
 #include "codegen/cuda/matmul/Sm90Tiles.h"
 #include "codegen/cuda/matmul/Templates.h"

@@ -1,4 +1,5 @@
 // cuda.matmul_stream: products of few rows on tensor cores, whose weights stream once through registers.
+#include "codegen/cuda/cost/Estimates.h"
 #include "codegen/cuda/matmul/Streamed.h"
 #include "codegen/cuda/matmul/StreamedPanels.h"
 #include "codegen/cuda/matmul/Templates.h"

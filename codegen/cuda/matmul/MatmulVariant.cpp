@@ -1,4 +1,5 @@
 #include "codegen/cuda/matmul/MatmulVariant.h"
+#include "codegen/cuda/cost/Estimates.h"
 #include "codegen/cuda/matmul/MatmulProblem.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 #include "codegen/cuda/matmul/Sm90Split.h"
 
+#include "codegen/cuda/cost/Estimates.h"
 #include "codegen/cuda/matmul/MatmulCost.h"
 #include "codegen/cuda/text/Clusters.h"
 

@@ -1,4 +1,5 @@
 #include "codegen/cuda/matmul/Sm90Tiles.h"
+#include "codegen/cuda/cost/Estimates.h"
 #include "codegen/cuda/matmul/MatmulCost.h"
 #include "codegen/cuda/matmul/RowEpilogue.h"
 #include "codegen/cuda/text/Clusters.h"

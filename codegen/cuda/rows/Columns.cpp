@@ -1,5 +1,6 @@
 // cuda.columns: reductions over a dimension that is not the dense one, as the sum of a matrix's rows.
 #include "codegen/KernelLimits.h"
+#include "codegen/cuda/cost/Estimates.h"
 #include "codegen/cuda/rows/RowPasses.h"
 #include "codegen/cuda/rows/Templates.h"
 #include "codegen/cuda/text/ChunkPrinter.h"

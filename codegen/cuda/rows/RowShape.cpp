@@ -1,5 +1,6 @@
 #include "codegen/cuda/rows/RowShape.h"
 
+#include "codegen/cuda/cost/Estimates.h"
 #include "codegen/cuda/text/Kernel.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // cuda.rows: regions with row reductions. A row is read once, kept, and passed over once for each
 // stage of reductions (softmax: maximum, sum, result).
+#include "codegen/cuda/cost/Estimates.h"
 #include "codegen/cuda/rows/RowPrinter.h"
 #include "codegen/cuda/rows/RowShape.h"
 #include "codegen/cuda/rows/Templates.h"

@@ -1,5 +1,6 @@
 #include "codegen/cuda/rows/WindowBands.h"
 
+#include "codegen/cuda/cost/Estimates.h"
 #include "codegen/cuda/text/ChunkPrinter.h"
 #include "codegen/cuda/text/Kernel.h"
 #include "ir/IndexMath.h"

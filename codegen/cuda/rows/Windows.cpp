@@ -1,4 +1,5 @@
 // cuda.windows: reductions of windows that overlap, as of a depthwise convolution or a pool.
+#include "codegen/cuda/cost/Estimates.h"
 #include "codegen/cuda/rows/RowPasses.h"
 #include "codegen/cuda/rows/Templates.h"
 #include "codegen/cuda/rows/WindowBands.h"
