@@ -12,8 +12,6 @@
 #include "bench/SweepReport.h"
 #include "tools/kfuse/bench/CublasLt.h"
 
-#include "llvm/Support/MemoryBuffer.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -130,10 +128,7 @@ public:
 
   /// A region without a peer.
   void region(const std::string &path) {
-    llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> file = llvm::MemoryBuffer::getFile(path);
-    if (!file)
-      succeed(Error{ErrorCode::Io, path + ": " + file.getError().message()});
-    const Case given{path, (*file)->getBuffer().str()};
+    const Case given = readCase(path);
     ParsedRegion parsed = sweep.parse(given);
     for (std::size_t i = 1; i < parsed.region.isFixed.size(); ++i)
       parsed.region.isFixed[i] = true;
@@ -229,7 +224,7 @@ int main(int argc, char **argv) {
                     given.name.find(part.substr(suite.size() + 1)) != std::string::npos;
            });
   };
-  SweepOptions options{std::strtoull(most.c_str(), nullptr, 10), only, without, std::atoi(chain.c_str())};
+  SweepOptions options{{std::strtoull(most.c_str(), nullptr, 10), only, without}, std::atoi(chain.c_str())};
   if (!finalists.empty())
     options.finalists = std::strtoull(finalists.c_str(), nullptr, 10);
   Bench bench(options);

@@ -1,26 +1,20 @@
 #include "bench/Sweep.h"
 
 #include "bench/Bench.h"
-#include "codegen/cuda/Templates.h"
 #include "ir/dialect/Kfuse.h"
 #include "ir/reference/Tensor.h"
 #include "runtime/worker/RemoteCompiler.h"
 #include "tools/kfuse/bench/CublasLt.h"
-#include "tuner/model/RegionConfigs.h"
-#include "tuner/search/Candidates.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Parser/Parser.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <map>
 #include <memory>
 #include <numeric>
 #include <set>
-#include <thread>
 
 namespace kfuse::bench {
 namespace {
@@ -96,20 +90,19 @@ Sweep::Sweep(SweepOptions options)
   context.loadDialect<ir::KfuseDialect, mlir::func::FuncDialect>();
 }
 
-ParsedRegion Sweep::parse(const Case &given) {
-  auto module = mlir::parseSourceString<mlir::ModuleOp>(given.text, &context);
-  if (!module)
-    std::exit(1);
-  Region region = take(codegen::makeRegion((*module->getOps<mlir::func::FuncOp>().begin()).getBody().front()));
-  return {std::move(module), std::move(region)};
-}
-
 StartedSweep Sweep::start(const Region &region) {
-  StartedSweep started{candidates(region), {}};
+  StartedSweep started;
   std::vector<codegen::KernelPlan> plans;
-  for (const SweptConfig &candidate : started.configs)
+  for (tuner::Candidate &candidate :
+       candidatesOf(region, target, compiler->version(), gpu->sku(), settings.candidates)) {
     plans.push_back(candidate.plan);
-  started.compiled = std::async(std::launch::async, [this, plans = std::move(plans)] { return compile(plans); });
+    SweptConfig &config = started.configs.emplace_back();
+    config.config = std::move(candidate.config);
+    config.plan = std::move(candidate.plan);
+    config.modelled = candidate.estimateUs;
+  }
+  started.compiled =
+      std::async(std::launch::async, [this, plans = std::move(plans)] { return compileAll(*compiler, plans); });
   return started;
 }
 
@@ -171,47 +164,6 @@ double Sweep::measure(runtime::LoadedKernel &kernel, const Buffers &buffers, int
   if (!samples)
     std::fprintf(stderr, "%s: ", what.c_str());
   return median(take(std::move(samples)));
-}
-
-std::vector<SweptConfig> Sweep::candidates(const Region &region) {
-  std::string reasons;
-  const codegen::KernelTemplate *chosen = codegen::templateFor(region, target, &reasons);
-  if (!chosen)
-    succeed(Error{ErrorCode::BadModel, "no template takes the region: " + reasons});
-  tuner::TuningTask task;
-  task.space = std::make_shared<tuner::RegionConfigs>(region, *chosen, target);
-  const tuner::Peaks peaks = tuner::nominalPeaks(target);
-  tuner::CandidateQueue queue(task, target, peaks, compiler->version(), gpu->sku());
-  std::vector<SweptConfig> all;
-  while (std::optional<tuner::Candidate> next = queue.next()) {
-    const std::string text = next->config.str();
-    const bool isLeftOut = !settings.without.empty() && text.find(settings.without) != std::string::npos;
-    if (isLeftOut || text.find(settings.only) == std::string::npos)
-      continue;
-    SweptConfig &candidate = all.emplace_back();
-    candidate.config = std::move(next->config);
-    candidate.plan = std::move(next->plan);
-    candidate.modelled = next->estimateUs;
-    if (all.size() == settings.mostConfigs)
-      break;
-  }
-  if (all.empty())
-    succeed(Error{ErrorCode::Usage, "no config of the region holds '" + settings.only + "'"});
-  return all;
-}
-
-std::vector<Result<runtime::CompiledKernel>> Sweep::compile(const std::vector<codegen::KernelPlan> &plans) {
-  std::vector<Result<runtime::CompiledKernel>> compiled(plans.size(), Error{});
-  std::atomic<std::size_t> next = 0;
-  std::vector<std::thread> threads;
-  for (unsigned t = 0; t < std::max(1U, std::thread::hardware_concurrency()); ++t)
-    threads.emplace_back([&] {
-      for (std::size_t i = next++; i < plans.size(); i = next++)
-        compiled[i] = compiler->compile(plans[i]);
-    });
-  for (std::thread &thread : threads)
-    thread.join();
-  return compiled;
 }
 
 /// Uniform floats, small integers; outputs uninitialised.

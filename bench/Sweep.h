@@ -1,14 +1,8 @@
 // Every config of a region, compiled and measured on the GPU.
 #pragma once
 
-#include "bench/Cases.h"
-#include "codegen/KernelTemplate.h"
-#include "codegen/MakeRegion.h"
+#include "bench/Candidates.h"
 #include "codegen/cuda/text/DeviceLibrary.h"
-#include "runtime/Device.h"
-
-#include "mlir/IR/BuiltinOps.h"
-#include "mlir/IR/OwningOpRef.h"
 
 #include <functional>
 #include <future>
@@ -19,16 +13,9 @@
 namespace kfuse::bench {
 
 struct SweepOptions {
-  std::size_t mostConfigs = 0; ///< The tuner's first; 0: all.
-  std::string only;            ///< Part of the text of the configs to measure.
-  std::string without;         ///< Part of the text of those that are left out; "": none is.
-  int chained = 0;             ///< Calls in a chain; 0: none is measured.
-  std::size_t finalists = 6;   ///< The fastest of all, whose measurements are interleaved.
-};
-
-struct ParsedRegion {
-  mlir::OwningOpRef<mlir::ModuleOp> module;
-  codegen::Region region;
+  CandidateFilter candidates;
+  int chained = 0;           ///< Calls in a chain; 0: none is measured.
+  std::size_t finalists = 6; ///< The fastest of all, whose measurements are interleaved.
 };
 
 struct SweptConfig {
@@ -70,7 +57,7 @@ class Sweep {
 public:
   explicit Sweep(SweepOptions options);
 
-  ParsedRegion parse(const Case &given);
+  ParsedRegion parse(const Case &given) { return parseRegion(context, given); }
   /// Emits every config and starts to compile them, while the device may be at work on others.
   StartedSweep start(const codegen::Region &region);
   /// Measures every config in the order in which the tuner would try them, then the fastest of them, of the first 40
@@ -84,8 +71,6 @@ public:
   const SweepOptions &options() const { return settings; }
 
 private:
-  std::vector<SweptConfig> candidates(const codegen::Region &region);
-  std::vector<Result<runtime::CompiledKernel>> compile(const std::vector<codegen::KernelPlan> &plans);
   Buffers allocate(const codegen::Region &region, const std::vector<SweptConfig> &all);
   void measureEach(std::vector<SweptConfig> &all, const Buffers &buffers);
   void measureInterleaved(std::vector<SweptConfig> &all, const Buffers &buffers);

@@ -3,11 +3,14 @@
 these do not take.
 
 Medians in microseconds with the L2 flushed between runs. The shapes are those of bench/blocks/attention.py, which writes
-the same for kfuse; with --kfuse the program times each right behind its peers, and the table has both.
+the same for kfuse; with --kfuse the program times each right behind its peers, and the table has both. With --gpu-bench
+kfuse_gpu_bench times the form for mma.sync, too, beside FlashAttention-2: the best of the search's first 12 configs without
+wgmma.
 """
 import argparse
 import json
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -125,10 +128,22 @@ def peers(batch, heads, key_heads, rows, keys, size, value_size, mask):
     return found
 
 
+MMA_SYNC = [f"hd{d}_S{s}{mask}" for d in (64, 128) for s in (1024, 4096, 8192) for mask in ("", "_causal")]
+
+
+def mma_sync_us(bench, region):
+    done = subprocess.run([bench, "--without", "wgmma", "--most", "12", str(region)], capture_output=True, text=True)
+    best = re.search(r"([\d.]+) us \(modelled", done.stdout)  # The fastest comes first.
+    if not best:
+        print(f"{region}: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
+    return float(best[1]) if best else float("nan")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="parts of the names to time, between commas")
     parser.add_argument("--kfuse", help="the program, to be timed beside them")
+    parser.add_argument("--gpu-bench", help="kfuse_gpu_bench, to time the form for mma.sync")
     parser.add_argument("--store", default="", help="its tuning store")
     parser.add_argument("--effort", default="quick")
     parser.add_argument("--models", default="/tmp/attention", help="folder for the text that it is given")
@@ -166,6 +181,12 @@ def main():
             f" {row.get('compile_s', float('nan')):8.1f}  {best[0]}",
             flush=True,
         )
+        if args.gpu_bench and name in MMA_SYNC:
+            region = models / f"{name}.region.mlir"
+            region.write_text(attention(*sizes, is_region=True))
+            row["mma_sync_us"] = mma_sync_us(args.gpu_bench, region)
+            ours, flash2 = row["mma_sync_us"], found.get("flash2", float("nan"))
+            print(f"{'  for mma.sync':30} {ours:9.1f} {'':5} {flash2:9.1f} {'':5} {flash2 / ours:6.2f}", flush=True)
     if args.json:
         json.dump(rows, open(args.json, "w"), indent=1)
 
