@@ -111,9 +111,9 @@ TEST_CASE("Emulated cuda.flash_attention: right for every number of warps and st
 
 TEST_CASE("Emulated cuda.flash_attention: right where several heads take turns, whose full tiles of rows come first") {
   EmulatedCase emulated(
-      flashCase({.batch = 3, .heads = 2, .keyHeads = 2, .rows = 90, .keys = 70, .keySize = 32, .valueSize = 32}),
+      flashCase({.batch = 3, .heads = 2, .keyHeads = 2, .rows = 56, .keys = 70, .keySize = 32, .valueSize = 32}),
       codegen::cuda::flashAttentionTemplate());
-  for (auto [rows, warps] : {std::pair{32, 2}, {16, 1}}) // 3 tiles, in order, and 6.
+  for (auto [rows, warps] : {std::pair{32, 2}, {16, 1}}) // 2 tiles, in order, and 4, the last one half full.
     emulated.check({{"rows", rows}, {"warps", warps}, {"keys", 32}, {"stages", 2}});
 }
 

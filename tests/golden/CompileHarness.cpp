@@ -58,7 +58,7 @@ std::size_t compileAll(const std::vector<codegen::KernelPlan> &all, runtime::Ker
   return spilled;
 }
 
-static bool isExhaustive() { return std::getenv("KFUSE_ALL_CONFIGS") != nullptr; }
+bool isExhaustive() { return std::getenv("KFUSE_ALL_CONFIGS") != nullptr; }
 
 std::vector<std::string> knownGpus() {
   std::vector<std::string> names;

@@ -25,8 +25,11 @@ enum class Spills { None, Allowed };
 std::size_t compileAll(const std::vector<codegen::KernelPlan> &all, runtime::KernelCompiler &compiler,
                        Spills spills = Spills::None);
 
+/// Whether tests take all configs (KFUSE_ALL_CONFIGS).
+bool isExhaustive();
+
 /// Plans of `count` configs, the first and the last among them, spread over what a template offers for a region; of all
-/// configs where KFUSE_ALL_CONFIGS is set.
+/// configs where isExhaustive().
 std::vector<codegen::KernelPlan> spread(const codegen::KernelTemplate &source, const codegen::Region &region,
                                         const ir::Target &target, std::size_t count);
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 
 using namespace kfuse;
 using namespace kfuse::test;
@@ -81,14 +82,16 @@ TEST_CASE("Compile: configs of every template, for sm_80, sm_90a and sm_100a, of
   const auto compiler = compilerHere();
   if (!compiler)
     return;
-  std::vector<codegen::KernelPlan> all, maySpill; // Products and attention of many rows count accumulators alone.
+  std::vector<codegen::KernelPlan> all, maySpill, attentions; // The latter two count what they hold alone.
   auto add = [&](const TemplateCase &source, const char *target, std::size_t ofProduct, std::size_t ofOther) {
     INFO(source.name << " on " << target);
     RegionCase given(source);
     const bool isProduct = source.name.find("matmul") != std::string::npos;
     const bool isFlash = source.name.starts_with("flash_") || source.name.starts_with("cache_");
     std::ranges::move(plans(given.region, *ir::findTarget(target), isProduct ? ofProduct : ofOther),
-                      std::back_inserter(isProduct || isFlash ? maySpill : all));
+                      std::back_inserter(isProduct ? maySpill
+                                         : isFlash ? attentions
+                                                   : all));
   };
   for (const TemplateCase &source : representatives()) {
     add(source, "sm_80", 3, 2);
@@ -97,6 +100,8 @@ TEST_CASE("Compile: configs of every template, for sm_80, sm_90a and sm_100a, of
   }
   compileAll(all, *compiler);
   compileAll(maySpill, *compiler, Spills::Allowed);
+  const std::size_t spilled = compileAll(attentions, *compiler, Spills::Allowed);
+  CHECK_MESSAGE(spilled == 0, spilled << " of " << attentions.size() << " kernels of attention spill");
 }
 
 TEST_CASE("Compile: norms of heads in decode attention, those of Qwen3 for every GPU and without spills") {
@@ -125,7 +130,7 @@ TEST_CASE("Compile: attention of many rows in heads of every size, for every GPU
   if (!compiler)
     return;
   const codegen::KernelTemplate &flash = codegen::cuda::flashAttentionTemplate();
-  std::vector<codegen::KernelPlan> all;
+  std::map<std::string, std::vector<codegen::KernelPlan>> ofTarget;
   auto add = [&](const FlashSketch &sketch, const std::string &target, std::size_t count) {
     const TemplateCase source = flashCase(sketch);
     INFO(source.name << " on " << target);
@@ -133,7 +138,7 @@ TEST_CASE("Compile: attention of many rows in heads of every size, for every GPU
     const ir::Target &on = *ir::findTarget(target);
     ir::FusionDecision decision = flash.match(given.region, on);
     REQUIRE_MESSAGE(decision, decision.reason());
-    std::ranges::move(spread(flash, given.region, on, count), std::back_inserter(all));
+    std::ranges::move(spread(flash, given.region, on, count), std::back_inserter(ofTarget[target]));
   };
   for (int size : {64, 128, 256})
     add({.heads = 32, .keyHeads = 8, .rows = 4096, .keys = 4096, .keySize = size, .valueSize = size, .mask = "causal"},
@@ -175,7 +180,12 @@ TEST_CASE("Compile: attention of many rows in heads of every size, for every GPU
     add({.rows = 1024, .keys = 1024, .keySize = 256, .valueSize = 256, .mask = "added", .hasSink = true}, target, 2);
     add({.rows = 1024, .keys = 1024, .keySize = 160, .valueSize = 160, .mask = "bounded"}, target, 2);
   }
-  CHECK(10 * compileAll(all, *compiler, Spills::Allowed) <= all.size()); // FlashShape counts no more than accumulators.
+  for (const auto &[target, plans] : ofTarget) {
+    const std::size_t spilled = compileAll(plans, *compiler, Spills::Allowed);
+    // Today 1 of sm_90a's 79 does, and none of the others'; how many of all is not known.
+    CHECK_MESSAGE(spilled <= plans.size() / (isExhaustive() ? 10 : 40),
+                  target << ": " << spilled << " of " << plans.size() << " spill");
+  }
 }
 
 TEST_CASE("Compile: a kernel marks its moments where it is asked to") {

@@ -11,10 +11,8 @@
 namespace kfuse::codegen::cuda {
 namespace {
 
-/// Registers of a thread beside those that are counted (heldRegisters): rows' maxima and sums, addresses, counters,
-/// operands. Where scores are computed of more than a product, they take more, which nobody counts: the search refuses
-/// what spills. Of 131 configs near these limits, of heads of 64, 128 and 256 for sm_80, sm_90a and sm_100a (c57e702a),
-/// NVRTC 13.0 spilled none of 30 causal ones that keep them and 11 of 46 with masks; of the 55 others 28.
+/// Registers of a thread beside those that are counted (heldRegisters): rows' maxima and sums, addresses, operands.
+/// What the compiler makes of them is not known ahead; the search refuses what spills.
 constexpr int64_t besideOfMma = 54, besideOfWgmma = 32;
 constexpr int64_t besideQuery = 77; ///< The same where a warp's queries stay in registers.
 
@@ -81,8 +79,11 @@ int64_t FlashShape::sharedBytes(const FlashProblem &p) const {
 /// Accumulators of values and scores, what of these becomes the next product's operand, and what a thread keeps from
 /// tile to tile beside them.
 int64_t FlashShape::heldWithoutQuery(const FlashProblem &p) const {
-  if (isWgmma) // The weights of the tile before wait while the next scores are multiplied.
-    return p.valueSize / 2 + keys / 2 + keys / 4;
+  if (isWgmma) { // The weights of the tile before wait while the next scores are multiplied.
+    const bool areProducts = p.scale && !p.bounds.areOfRow(); // Else there is a slope, or a row's number or bounds.
+    const int64_t ofScores = p.mask ? keys / 2 * p.maskBytes() / 4 : areProducts ? 0 : 8;
+    return p.valueSize / 2 + keys / 2 + keys / 4 + ofScores;
+  }
   const int64_t fragments = rows / warps / 16;
   if (isScalar) // And 8 of the queries at a time.
     return fragments * (valueStride(p) / 2 + keys / 2 + 8);
@@ -101,7 +102,9 @@ bool FlashShape::holdsQuery(const FlashProblem &p) const {
 }
 
 int64_t FlashShape::heldRegisters(const FlashProblem &p) const {
-  return heldWithoutQuery(p) + (holdsQuery(p) ? queryRegisters(p) : 0);
+  const int64_t ofSplits = splits > 1 ? 8 : 0;           // Where a block's tiles end, and those of all.
+  const int64_t ofRing = !isWgmma && stages > 2 ? 2 : 0; // Which slot comes next: of two it is the other one.
+  return heldWithoutQuery(p) + (holdsQuery(p) ? queryRegisters(p) : 0) + ofSplits + ofRing;
 }
 
 int64_t FlashShape::queryOperandBytes() const { return !isWgmma || resident > 1 ? 128 : warps == 8 ? 512 : 256; }
@@ -116,8 +119,10 @@ int64_t FlashShape::blocksPerSm(const FlashProblem &p, const ir::Target &target)
 }
 
 bool FlashShape::fits(const FlashProblem &p, const ir::Target &target) const {
+  // NVRTC 13.0 spills what takes all registers, two times 16 rows and 64 keys of heads of 128, but for sm_90a.
+  const int64_t ofMma = target.capability == 90 ? mostRegisters : mostRegisters - 7;
   // setmaxnreg leaves each consumer of wgmma so many.
-  const int64_t most = !isWgmma ? mostRegisters : resident > 1 ? 104 : warps == 8 ? 240 : 160;
+  const int64_t most = !isWgmma ? ofMma : resident > 1 ? 104 : warps == 8 ? 240 : 160;
   return heldRegisters(p) + (isWgmma ? besideOfWgmma : besideOfMma) <= most &&
          sharedBytes(p) <= target.sharedBytesPerBlock && blocksPerSm(p, target) >= (isWgmma ? resident : 1);
 }
@@ -139,8 +144,9 @@ int64_t FlashShape::tilesOf(const FlashProblem &p, int64_t row) const {
 
 int64_t FlashShape::together(const FlashProblem &p, const ir::Target &target) const {
   constexpr int64_t leastTiles = 4; // With 2 and 3, which wait for memory more, keys come too fast at first.
-  const int64_t tiles = ceilDiv(p.rows, rows);
-  if (p.bounds.areAll() && (p.rows % rows == 0 || tiles < leastTiles))
+  constexpr int64_t leastPart = 8;  // The last tile lacks an eighth of all rows or more: measured of 448 rows alone.
+  const int64_t tiles = ceilDiv(p.rows, rows), lacking = tiles * rows - p.rows;
+  if (p.bounds.areAll() && (tiles < leastTiles || lacking * leastPart < tiles * rows))
     return sharers;
   const double bytes =
       static_cast<double>(p.keys * (p.keySize + p.valueSize) * 2 * p.keyBatches()) / static_cast<double>(p.batches());

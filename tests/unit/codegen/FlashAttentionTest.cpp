@@ -272,6 +272,7 @@ TEST_CASE("Flash attention: heads take turns where some tiles of rows have less 
   CHECK(together(448, 15000, "") == 5);        // 10 times the keys.
   CHECK(together(512, 1500, "") == 1);         // All tiles are full.
   CHECK(together(257, 1500, "") == 1);         // Too few of them.
+  CHECK(together(1000, 1500, "") == 1);        // The eighth lacks 24 rows of 1024.
   CHECK(together(1500, 1500, "causal") == 40); // Tiles have different numbers of keys.
 }
 

@@ -109,7 +109,8 @@ private:
 };
 
 /// The rows of a block, and the tiles of keys that some of them see. Blocks with most keys start first; where all have
-/// as many, those that are full of rows. `together` heads take turns, whose keys and values the last-level cache holds.
+/// as many and heads take turns, those that are full of rows. `together` heads do, whose keys and values the last-level
+/// cache holds.
 template <class Config, class Body> struct FlashBlock {
   using Index = typename Config::Index;
   Index batch, firstRow, beginTile, endTile, endKey; ///< Its rows see keys before endKey.
@@ -124,10 +125,11 @@ private:
   static __device__ __forceinline__ Place placeOf(unsigned block) {
     constexpr unsigned tiles = (Config::rows + Config::tileRows - 1) / Config::tileRows,
                        ofGroup = tiles * Config::together;
-    constexpr bool seeAll = !SeenKeys<Config, Body>::haveFirst && !Config::hasHighest && !Config::readsBounds;
-    const unsigned group = block / ofGroup, within = block % ofGroup, turn = within / Config::together;
+    constexpr bool seeAll = !SeenKeys<Config, Body>::haveFirst && !Config::hasHighest && !Config::readsBounds,
+                   areFullFirst = seeAll && Config::together > 1 && Config::rows % Config::tileRows != 0;
+    const unsigned group = block / ofGroup, within = block % ofGroup;
     return {Index(group * Config::together + within % Config::together),
-            Index(seeAll ? turn : tiles - 1 - turn) * Config::tileRows};
+            Index(areFullFirst ? within / Config::together : tiles - 1 - within / Config::together) * Config::tileRows};
   }
   __device__ __forceinline__ FlashBlock(const Body &body, Place place)
       : batch(place.batch), firstRow(place.firstRow), seen(body, place.batch) {

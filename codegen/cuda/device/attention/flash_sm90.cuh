@@ -58,8 +58,7 @@ template <class Tile, int stages> struct TileRing {
     for (int i = 0; i < stages; ++i)
       initBarrier(barriers + i * 8, 1), initBarrier(barriers + (stages + i) * 8, readers);
   }
-  /// `isNever` never holds: what it is made of, ptxas leaves ahead of the wait.
-  __device__ __forceinline__ void wait(bool isNever = false) const { waitBarrier(full(), parity ^ unsigned(isNever)); }
+  __device__ __forceinline__ void wait() const { waitBarrier(full(), parity); }
   /// A warp has read the tile: to the next one.
   __device__ __forceinline__ void release() {
     if (leadsWarp())
@@ -145,11 +144,6 @@ template <class Config, class Body, class ScoreProduct, class ValueProduct> stru
   static constexpr int steps = (Config::keySize + 15) / 16;
   /// On an H100, 4096 tokens, it costs 5 to 9 % with heads of 64 and saves up to 2 % with those of 128.
   static constexpr bool isLazy = Config::valueSize > 64;
-  /// Whether weights are kept ahead of the wait for values' products (waitForKeys), behind which ptxas moves some where
-  /// bases move lazily. On an H100, 4096 causal tokens, heads of 128: with 128 keys in ping-pong 230 us instead of 242,
-  /// without ping-pong 228 instead of 233, but with 192 keys without ping-pong 229 instead of 222. Not measured with
-  /// larger heads.
-  static constexpr bool areWeightsKept = isLazy && Config::valueSize <= 128 && (Config::pingPong || tileKeys <= 128);
   using QueryTile = BoxedTile<tileRows, Config::keySize>;
   using KeyTile = BoxedTile<tileKeys, Config::keySize>;
   using ValueTile = BoxedTile<tileKeys, Config::valueSize>;
@@ -383,7 +377,7 @@ private:
     warpgroupFenceOperand(products);
     keys.release();
     weigh(rows, [&] { rows.template weigh<isLazy>(products, tile, factors); });
-    waitForKeys(rows, products, part, tile);
+    waitForKeys(products, part, tile);
     Rows::pack(weights, products);
     part.startPingPong();
     using Seen = SeenKeys<Config, Body>;
@@ -432,7 +426,7 @@ private:
     warpgroupFenceOperand(products);
     keys.release();
     weigh(rows, [&] { rows.template weigh<isLazy, isMasked>(products, tile, factors); });
-    waitForKeys(rows, products, part, tile);
+    waitForKeys(products, part, tile);
     waitProducts<0>();
     warpgroupFenceOperand(rows.accumulators);
     values.release();
@@ -441,13 +435,11 @@ private:
   }
 
   /// Those of the tile behind `tile`. It stands between the weights and the wait for products of values, since the loop
-  /// in it is what ptxas does not move weights over, to behind the products that they are made beside; but those that
-  /// the loop does not need, 15 of 64 where bases move lazily. So it may need their sum.
-  __device__ __forceinline__ void waitForKeys(const Rows &rows, typename Rows::Products &weights, const Part &part,
-                                              Index tile) {
+  /// in it is what ptxas does not move weights over, to behind the products that they are made beside.
+  __device__ __forceinline__ void waitForKeys(typename Rows::Products &weights, const Part &part, Index tile) {
     warpgroupFenceOperand(weights);
     if (tile > part.begin)
-      keys.wait(areWeightsKept && (rows.weight[0][0] < 0 || rows.weight[0][1] < 0));
+      keys.wait();
   }
 
   /// A line holds four steps of K, 32 bytes each; then comes the next box.
