@@ -57,6 +57,8 @@ const std::vector<Function> &library() {
       {"__truncsfbf2", address(roundedToBf16)},
       {"floorf", address(Of1(std::floor))},
       {"fmaf", address(Of3(std::fma))},
+      {"fmaxf", address(Of2(std::fmax))},
+      {"fminf", address(Of2(std::fmin))},
       {"fmodf", address(Of2(std::fmod))},
       {"roundevenf", address(Of1(std::nearbyint))}, // To even, as the processor rounds from the beginning.
       {"truncf", address(Of1(std::trunc))},
