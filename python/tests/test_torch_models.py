@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Architectures of transformers by torch.compile(backend="kfuse"): results, and generation with caches.
 
-Usage: test_torch_models.py REPOSITORY [unittest's arguments], where torch is; torch.sh brings it.
+Usage: test_torch_models.py [unittest's arguments], where torch is; torch.sh brings it.
 """
 
 import unittest
 
 import torch
+import transformers
+from transformers.exporters.exporter_dynamo import register_pytree_node
 
 import architectures
 from torch_support import DEVICE, compiled, report
@@ -83,12 +85,12 @@ class Generation(unittest.TestCase):
 class Exported(unittest.TestCase):
     """What torch.export makes of an architecture is a model of kfuse whole."""
 
-    def check(self, name):
+    def check(self, name, use_cache=False):
         import kfuse
 
         model, inputs = architectures.make(name)
-        if hasattr(model.config, "use_cache"):
-            model.config.use_cache = False
+        model.config.use_cache = use_cache
+        inputs = {name: x.contiguous() for name, x in inputs.items()}
         with torch.no_grad():
             eager = architectures.first(model(**inputs))
             exported, parameters = kfuse.from_exported(torch.export.export(model, (), kwargs=inputs))
@@ -98,9 +100,16 @@ class Exported(unittest.TestCase):
             ours = outputs[0] if isinstance(outputs, tuple) else outputs
             reference = architectures.in_f64(name, model)
         self.assertLessEqual(error(ours, reference), 1.25 * error(eager, reference))
+        return outputs
 
     def test_llama(self):
         self.check("llama")
+
+    def test_t5(self):
+        """With caches, empty at first, as outputs: keys and values of two layers, their own and the encoder's."""
+        for cache in (transformers.DynamicCache, transformers.EncoderDecoderCache):
+            register_pytree_node(cache)
+        self.assertEqual(len(self.check("t5", use_cache=True)), 1 + 2 * 4 + 1)
 
     def test_bert(self):
         self.check("bert")

@@ -8,6 +8,7 @@ import kfuse
 from .decompositions import decompositions
 from .graph import prepared
 from .importer import Importer, reason_against
+from .lowerings import Refusal
 from .records import place_of
 from .sizes import Sizes
 
@@ -24,19 +25,29 @@ def from_exported(program: "torch.export.ExportedProgram"):
     program = program.run_decompositions(decompositions())
     signature = program.graph_signature
     module, _ = prepared(_with_copies(program.graph_module, signature))
-    arguments = [_argument(spec, set(signature.buffers_to_mutate.values())) for spec in signature.input_specs]
+    written = set(signature.buffers_to_mutate.values())
+    arguments = [
+        _argument(spec, written, node)
+        for spec, node in zip(signature.input_specs, module.graph.find_nodes(op="placeholder"))
+    ]
     parameters = {
         spec.target: _tensor(program, spec)
         for spec, (role, _) in zip(signature.input_specs, arguments)
         if role == "parameter"
     }
-    return _model(module.graph, arguments), parameters
+    try:
+        return _model(module.graph, arguments), parameters
+    except Refusal as refusal:
+        raise kfuse.errors.BadModelError(str(refusal)) from None
 
 
-def _argument(spec, written) -> tuple:
-    """Role and name."""
+def _argument(spec, written, node) -> tuple:
+    """Role and name. What no op reads is "unread": the weights of heads that the call left out, the empty tensor that
+    a cache is at first."""
     if spec.kind is InputKind.USER_INPUT:
         return "input", spec.arg.name
+    if not node.users:
+        return "unread", spec.target
     return "state" if spec.target in written else "parameter", spec.target
 
 
@@ -58,7 +69,8 @@ def _written(graph, arguments):
     """The graph, with sizes that are numbers, as a GraphBuilder."""
     importer = Importer()
     for node, (role, name) in zip(graph.find_nodes(op="placeholder"), arguments):
-        importer.argument(node, role, name)
+        if role != "unread":
+            importer.argument(node, role, name)
     for node in (node for node in graph.nodes if node.op == "call_function"):
         importer.lower(node)
     for i, node in enumerate(graph.output_node().args[0]):
