@@ -1,20 +1,23 @@
 #!/usr/bin/env python3
 """What torch.compile(backend="kfuse") gives where something is not for kfuse, or fails.
 
-Usage: test_torch_fallback.py REPOSITORY [unittest's arguments], where torch is; torch.sh brings it.
+Usage: test_torch_fallback.py [unittest's arguments], where torch is; torch.sh brings it.
 """
 
 import contextlib
 import importlib
 import inspect
+import os
+import pathlib
 import pkgutil
+import subprocess
 import sys
 import unittest
 import unittest.mock
 
 import torch
 
-from torch_support import compiled, layers, report, warnings
+from torch_support import DEVICE, compiled, layers, report, warnings
 
 
 class Fallbacks(unittest.TestCase):
@@ -41,6 +44,17 @@ class Fallbacks(unittest.TestCase):
         for fallback in ("eager", "inductor"):
             self.check(model, x, 0, fallback=fallback)
             self.assertEqual(len(report().graphs[0].parts), 2, report())
+
+    def test_eight_bits(self):
+        """A cast to 8 bits and back is for its rounding; 8 bits that were given, or are a result, are cast in kfuse."""
+        eight, x = torch.float8_e4m3fn, torch.randn(5, 48)
+        given = (x * 2).to(eight)
+        for function, parts in (
+            (lambda x: (x * 2).to(eight).view(48, 5).float() * 1.5, 2),
+            (lambda x: (x * given.float() * 2).to(eight).view(torch.uint8), 1),
+        ):
+            self.check(function, x, 0)
+            self.assertEqual(len(report().graphs[0].parts), parts, report())
 
     def test_error(self):
         model, x = layers(lambda x: x.cumsum(-1))
@@ -108,6 +122,66 @@ class Fallbacks(unittest.TestCase):
             for x in (wide[:5, :48], wide[1:6, 1:49], torch.randn(48, 5).t(), torch.randn(241)[1:].view(5, 48)):
                 torch.testing.assert_close(ours(x), model(x), rtol=1e-5, atol=1e-5)
         self.assertTrue(all(len(graph.parts) == 1 for graph in report().graphs), report())
+
+
+class Memory(unittest.TestCase):
+    """What shares memory in eager shares it here, and nothing else does."""
+
+    def check(self, function, *args):
+        for fallback in ("eager", "inductor"):
+            ours = compiled(function, fallback=fallback)
+            with torch.no_grad(), warnings() as given:
+                made, expected = ours(*args), function(*args)
+            torch.testing.assert_close(made, expected, rtol=1e-5, atol=1e-5)
+            self.assertEqual([y.stride() for y in made], [y.stride() for y in expected])
+            self.assertEqual(shared(*made, *args), shared(*expected, *args))
+            self.assertEqual((given, len(report().graphs[0].parts)), ([], 1), report())
+
+    def test_views_of_outputs(self):
+        def function(x):
+            y = x * 2
+            return y.t(), y, y.t()[1:].unsqueeze(0), y.view(-1).exp(), x.t(), x + 1
+
+        self.check(function, torch.randn(5, 48))
+
+    def test_views_between(self):
+        """Of a tensor that torch makes for the part."""
+
+        def function(x):
+            y = x.flip(0)
+            return y, y.t(), y.t().exp(), y.t()[3:]
+
+        self.check(function, torch.randn(5, 48))
+
+    def test_constant(self):
+        """A tensor that the graph holds, beside an op for Inductor."""
+        self.check(lambda x: (x.flip(0)[torch.tensor([0, -1, 0])].exp(),), torch.randn(5, 48))
+
+
+def shared(*tensors):
+    return [[x.untyped_storage().data_ptr() == y.untyped_storage().data_ptr() for y in tensors] for x in tensors]
+
+
+WITHOUT_NVRTC = """
+from torch_support import compiled, layers, torch, warnings
+model, x = layers()
+with torch.no_grad(), warnings() as given:
+    torch.testing.assert_close(compiled(model)(x), model(x), rtol=1e-5, atol=1e-5)
+print(*given, sep="\\n")
+"""
+
+
+@unittest.skipUnless(DEVICE == "cuda", "kernels of the CPU need no NVRTC")
+class Nvrtc(unittest.TestCase):
+    def test_missing(self):
+        """In a process of its own, which has loaded none."""
+        done = subprocess.run(
+            [sys.executable, "-c", WITHOUT_NVRTC], cwd=pathlib.Path(__file__).parent, capture_output=True, text=True,
+            env=os.environ | {"KFUSE_NVRTC": "/nowhere/libnvrtc.so"},
+        )  # fmt: skip
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (line,) = done.stdout.splitlines()
+        self.assertIn("NVRTC", line)
 
 
 # What a user calls, what guards the others and says that something went wrong, and what torch calls of a parameter.

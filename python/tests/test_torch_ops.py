@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Rows of the torch backend's tables against eager: values, types, strides; each group is one graph, in kfuse alone.
 
-Usage: test_torch_ops.py REPOSITORY [unittest's arguments], where torch is; torch.sh brings it.
+Usage: test_torch_ops.py [unittest's arguments], where torch is; torch.sh brings it.
 """
 
 import unittest
@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch_support import DEVICE, compiled, report
 
 X, I = torch.randn(5, 48, generator=torch.Generator(DEVICE).manual_seed(0)), torch.arange(10)
-HALF = X.bfloat16()
+HALF, ONE = X.bfloat16(), torch.tensor(0.3).half()
 Q, K, V = (torch.randn(2, 4, 6, 16, generator=torch.Generator(DEVICE).manual_seed(seed)) for seed in range(3))
 SEEN = torch.rand(2, 1, 6, 6, generator=torch.Generator(DEVICE).manual_seed(3)) > 0.5
 SEEN[:, :, 2], SEEN[0, :, 0] = False, False  # Rows that see nothing.
@@ -52,6 +52,7 @@ GROUPS = {
     "halves": lambda: (
         HALF * 0.1, HALF + 0.3, HALF / 3, HALF**2, HALF.abs() ** 0.5, HALF.abs() ** 1.5, 1 - HALF, 2 / HALF,
         HALF.clamp(-0.3, 0.7), HALF[:, :10] * I,
+        torch.where(ONE > 0, ONE, torch.zeros_like(ONE)), torch.where(ONE < 0, ONE, torch.zeros_like(ONE)),
     ),
     "activations": lambda: (
         F.gelu(X), F.gelu(X, approximate="tanh"), F.silu(X), F.relu6(X), F.leaky_relu(X), F.elu(X), F.softplus(X),

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Parameters that change between runs of torch.compile(backend="kfuse"), and buffers that a run changes.
 
-Usage: test_torch_state.py REPOSITORY [unittest's arguments], where torch is; torch.sh brings it.
+Usage: test_torch_state.py [unittest's arguments], where torch is; torch.sh brings it.
 """
 
 import copy
@@ -137,6 +137,27 @@ class States(unittest.TestCase):
 
     def test_inductor(self):
         self.check("inductor")
+
+    def test_clone(self):
+        """A result that is the cache after its update, or has its elements, has memory of its own."""
+
+        class Cloned(Rows):
+            def forward(self, x, position):
+                super().forward(x, position)
+                return self.rows.clone(), self.rows.transpose(0, 1) * 1
+
+        for fallback in ("eager", "inductor"):
+            torch.manual_seed(0)
+            model = Cloned().eval()
+            expected, ours = copy.deepcopy(model), compiled(model, fallback=fallback)
+            with torch.no_grad(), warnings() as lines:
+                results = []
+                for step in range(3):
+                    x, position = torch.randn(3, 1, 48), torch.tensor([step])
+                    results.append((ours(x, position), expected(x, position)))
+            for made, eager in results:
+                torch.testing.assert_close(made, eager)
+            self.assertEqual((lines, len(report().graphs[0].parts)), ([], 1), report())
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """What runs that kfuse does not take: a whole graph as Dynamo gave it, or what is left of one."""
 
+import contextlib
 import functools
 import itertools
 import operator
@@ -103,6 +104,17 @@ class _PartAsOp(torch.nn.Module):
         return tuple(made)
 
 
+@contextlib.contextmanager
+def _with_constants(fake_mode):
+    """The mode, in which a part may be given a tensor that the graph holds."""
+    before, fake_mode.allow_non_fake_inputs = fake_mode.allow_non_fake_inputs, True
+    try:
+        with fake_mode:
+            yield
+    finally:
+        fake_mode.allow_non_fake_inputs = before
+
+
 def _by_inductor(module, programs, inputs, options):
     from torch._inductor import config
     from torch._inductor.compile_fx import compile_fx_inner
@@ -115,7 +127,7 @@ def _by_inductor(module, programs, inputs, options):
         module.add_module(name, _PartAsOp(program))
     module.recompile()
     fake_mode = torch._guards.detect_fake_mode(inputs)
-    with fake_mode, V.set_fake_mode(fake_mode), config.patch(_patches(options) or {}):
+    with _with_constants(fake_mode), V.set_fake_mode(fake_mode), config.patch(_patches(options) or {}):
         traced = make_fx(module, decomposition_table=select_decomp_table())(*inputs)
         compiled = compile_fx_inner(traced, inputs)
 

@@ -91,6 +91,7 @@ def _part(module, name, parameters, states, inside) -> Part:
     part = Part(call, module.get_submodule(name), roles, inside)
     _return_tuple(module.graph, part)
     _drop_states(module.graph, part)
+    _drop_views(module.graph, part)
     return part
 
 
@@ -131,3 +132,40 @@ def _drop_states(graph, part):
     output = part.module.graph.output_node()
     output.args = (tuple(part.outputs[i] for i in kept),)
     part.module.recompile()
+
+
+def _drop_views(graph, part):
+    """A view of an argument, or of another output, is no output: torch makes it of that one, since they share memory."""
+    outputs, bases = part.outputs, {*part.outputs, *part.placeholders}
+    views = {i: views for i, node in enumerate(outputs) if (views := _views_up_to(node, bases))}
+    if not views:
+        return
+    kept = [i for i in range(len(outputs)) if i not in views]
+    arguments = dict(zip(part.placeholders, part.call.args))
+    for item in list(part.call.users):
+        index = item.args[1]
+        if index in kept:
+            item.args = (part.call, kept.index(index))
+            continue
+        base = views[index][0].args[0]
+        with graph.inserting_before(item):
+            made = arguments.get(base)
+            if made is None:
+                made = graph.call_function(operator.getitem, (part.call, kept.index(outputs.index(base))))
+            for view in views[index]:
+                made = graph.node_copy(view, lambda _, made=made: made)
+        item.replace_all_uses_with(made)
+        graph.erase_node(item)
+    part.module.graph.output_node().args = (tuple(outputs[i] for i in kept),)
+    part.module.recompile()
+
+
+def _views_up_to(node, bases) -> list:
+    """The views that make a node of the farthest of these, first to last; empty where it is a view of none."""
+    path, found = [], []
+    while getattr(node.target, "is_view", False) and node.all_input_nodes == [node.args[0]]:
+        path.insert(0, node)
+        node = node.args[0]
+        if node in bases:
+            found = list(path)
+    return found

@@ -20,20 +20,23 @@ class PartProgram(torch.nn.Module):
     def __init__(self, part, model, options):
         super().__init__()
         self.part, self.checked = part.module, options.weights == "checked"
-        if self.checked:
-            changes.watch()
         self.made = [node.meta["val"] for node in part.outputs]
         self.inputs, self.states, self.parameters = (
             [(i, node.name) for i, node in enumerate(part.placeholders) if part.roles[i] == role]
             for role in ("input", "state", "parameter")
         )
+        if self.checked and self.parameters:
+            changes.watch()
         self.roles = part.roles
         self.permuted = {i: order for i, order in enumerate(model.orders) if order != sorted(order)}
         self.permuted_outputs = {i: order for i, order in enumerate(model.output_orders) if order != sorted(order)}
         self.output_count = len(model.output_orders)
         self.device = next(tensor.device for node in part.ops for tensor in tensors_of(node))
         self.program = kfuse.compile(model.graph, **_compile_options(self.device, options))
-        self.weights, self.stamp, self.sessions, self.captured = None, None, {}, []
+        # Outputs that are a state after its update, as a clone of it: torch's has memory of its own.
+        self.cloned = [i for i in range(self.output_count) if self.program.updated_states[i] >= 0]
+        self.weights, self.watched, self.stamp = None, [], None
+        self.sessions, self.captured = {}, []
         self.lock, self.failed = threading.Lock(), False
 
     def __call__(self, *args):
@@ -87,9 +90,14 @@ class PartProgram(torch.nn.Module):
             states={name: args[i] for i, name in self.states} if self.states else None,
             out=self._in_memory_order(out),
         )
+        made = list(made) if isinstance(made, tuple) else [made]
         if out is not None:
+            for i in self.cloned:
+                self._placed(i, out[i]).copy_(made[i])
             return out
-        made = made[: self.output_count] if isinstance(made, tuple) else (made,)
+        for i in self.cloned:
+            made[i] = made[i].clone()
+        made = tuple(made[: self.output_count])
         for i, order in self.permuted_outputs.items():
             inverse = sorted(order, key=order.__getitem__)
             made = (*made[:i], made[i].permute(inverse), *made[i + 1 :])
@@ -105,10 +113,11 @@ class PartProgram(torch.nn.Module):
         """Tensors for all outputs of the program; None for a state that was updated, behind the part's own."""
         if out is None:
             return None
-        placed = [
-            one.permute(self.permuted_outputs[i]) if i in self.permuted_outputs else one for i, one in enumerate(out)
-        ]
+        placed = [None if i in self.cloned else self._placed(i, one) for i, one in enumerate(out)]
         return placed + [None] * (len(self.program.outputs) - len(placed))
+
+    def _placed(self, i, tensor):
+        return tensor.permute(self.permuted_outputs[i]) if i in self.permuted_outputs else tensor
 
     def session(self, args, watched):
         """This thread's and stream's, with weights that are those of now. `watched` tell whether they have changed."""
@@ -138,6 +147,7 @@ class PartProgram(torch.nn.Module):
             self.weights, self.sessions = self.program.prepare(tensors), {}
             # Accesses last: in a graph's first run torch itself asks parameters for their data.
             self.stamp = versions, changes.accesses(watched)
+            self.watched = watched  # Held, or else a new one could have the address of one that is gone.
 
 
 def _compile_options(device, options):

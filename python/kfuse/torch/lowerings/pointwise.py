@@ -4,6 +4,7 @@ import math
 
 import torch
 
+from . import layout
 from .site import HALVES, Refusal, Site, is_tensor, type_of
 
 aten = torch.ops.aten
@@ -175,7 +176,16 @@ def cast(site: Site, x, *_, **options):
         raise Refusal(f"a copy to another device, {options['device']}")
     if site.type == "bool":
         return truth(site, x)
+    if x.type.startswith("f8") and is_computed(site.node.args[0]):
+        raise Refusal("a cast to 8 bits and back, whose rounding kfuse would leave out")
     return site.cast(x, site.type)
+
+
+def is_computed(node) -> bool:
+    """Whether the graph computes the elements, and not just moves them."""
+    if node.op != "call_function":
+        return False
+    return node.target not in layout.TABLE or any(map(is_computed, node.all_input_nodes))
 
 
 # One function of kfuse with the same name or the given one, and the types that it is computed in.
