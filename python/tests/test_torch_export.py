@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """kfuse.from_exported(): what torch.export made.
 
-Usage: test_torch_export.py REPOSITORY [unittest's arguments], where torch is; torch.sh brings it.
+Usage: test_torch_export.py [unittest's arguments], where torch is; torch.sh brings it.
 """
 
 import unittest

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Sizes that change from run to run of torch.compile(backend="kfuse").
 
-Usage: test_torch_sizes.py REPOSITORY [unittest's arguments], where torch is; torch.sh brings it.
+Usage: test_torch_sizes.py [unittest's arguments], where torch is; torch.sh brings it.
 """
 
 import unittest

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The tests of the torch backend, with the newest torch and transformers of PyPI, or those of KFUSE_TORCH ("2.9.*"), in a
-# folder of their own beside what tools/setup.sh installs. Usage: torch.sh PYTHON TEST [its arguments]
+# folder of their own beside what tools/setup.sh installs. Usage: torch.sh PYTHON [its arguments]
 set -euo pipefail
 python=$1
 shift

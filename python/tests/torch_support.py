@@ -1,13 +1,12 @@
 """What the tests of the torch backend share: models, and the backend as they call it.
 
-KFUSE_TEST_DEVICE=cuda runs test_torch_models, _ops, _state, _sizes and _fallback on a GPU.
+KFUSE_TEST_DEVICE=cuda runs test_torch_models, _ops, _state, _sizes and _fallback on a GPU, as gpu.sh does.
 """
 
 import contextlib
 import logging
 import os
 import pathlib
-import sys
 
 import torch
 
@@ -15,7 +14,7 @@ DEVICE = os.environ.get("KFUSE_TEST_DEVICE", "cpu")
 torch.set_num_threads(2)
 if DEVICE != "cpu":
     torch.set_default_device(DEVICE)
-REPOSITORY = pathlib.Path(sys.argv.pop(1))
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 # What a user would never choose: every part in kfuse, however small, and without a search.
 EVERY = {"effort": "none", "min_benefit_us": -1000.0, "fallback": "eager"}
 
