@@ -56,7 +56,7 @@ bool CompileAhead::findCode(Job &job) {
   return true;
 }
 
-void CompileAhead::finish(const std::string &key, const std::string &code, Compiled result) {
+void CompileAhead::finish(const std::string &key, const std::string &code, const Compiled &result) {
   codes[code] = {result, ++uses};
   if (!*result) // It may have been short of memory.
     codes.erase(code);
@@ -120,7 +120,7 @@ void CompileAhead::work(const std::stop_token &stop) {
     lock.unlock();
     auto result = std::make_shared<const Result<runtime::CompiledKernel>>(compileOrFail(compiler, job.plan));
     lock.lock();
-    finish(key, code, std::move(result));
+    finish(key, code, result);
   }
 }
 

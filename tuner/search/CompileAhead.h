@@ -59,7 +59,7 @@ private:
   /// Under the lock: the job has what was compiled of its code before.
   bool findCode(Job &job);
   /// Under the lock: the job has its result, and so have all others of the code, unless that is an error.
-  void finish(const std::string &key, const std::string &code, Compiled result);
+  void finish(const std::string &key, const std::string &code, const Compiled &result);
   /// Under the lock: a job that has not begun goes before all others.
   void putFirst(const std::string &key);
 
