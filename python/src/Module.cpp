@@ -2,6 +2,8 @@
 #include "Bindings.h"
 
 NB_MODULE(_kfuse, module) {
+  // torch's compiled graphs, and a user's globals, hold programs when the interpreter ends.
+  nanobind::set_leak_warnings(false);
   module.attr("__version__") = KFUSE_VERSION;
   kfuse::python::bindModel(module);
   kfuse::python::bindGraph(module);

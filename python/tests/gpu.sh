@@ -35,7 +35,7 @@ for class in Generation Exported; do
   done
 done
 for file in ops state sizes; do run "$file" "$file" & groups+=($!); done
-run fallback fallback Fallbacks Nvrtc & groups+=($!) # The rest of that file has its faults before a GPU is used.
+run fallback fallback Fallbacks Memory Nvrtc & groups+=($!) # The rest of that file has its faults before a GPU is used.
 failed=0
 for group in "${groups[@]}"; do wait "$group" || failed=1; done
 grep -h '^FAIL:\|^ERROR:' "$out"/*.txt

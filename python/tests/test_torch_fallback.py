@@ -123,6 +123,14 @@ class Fallbacks(unittest.TestCase):
                 torch.testing.assert_close(ours(x), model(x), rtol=1e-5, atol=1e-5)
         self.assertTrue(all(len(graph.parts) == 1 for graph in report().graphs), report())
 
+    def test_copies(self):
+        """Of inputs that are not aligned, beside one that lies column by column, and beside a size."""
+        x, y = torch.randn(48, 5).t(), torch.randn(241)[1:].view(5, 48)
+        self.check(lambda x: (x + y).exp() * 2, x, 0)
+        torch._dynamo.mark_dynamic(y, 0, min=2, max=64)
+        self.check(lambda y: (y.view(-1, 6, 8) + 1).exp() * y.shape[0], y, 0)
+        self.assertEqual(len(report().graphs[0].parts), 1, report())
+
 
 class Memory(unittest.TestCase):
     """What shares memory in eager shares it here, and nothing else does."""
@@ -152,6 +160,37 @@ class Memory(unittest.TestCase):
             return y, y.t(), y.t().exp(), y.t()[3:]
 
         self.check(function, torch.randn(5, 48))
+
+    def check_changes(self, function, *args):
+        for fallback in ("eager", "inductor"):
+            ours, eager = ([x.clone() for x in args] for _ in range(2))
+            with torch.no_grad():
+                torch.testing.assert_close(compiled(function, fallback=fallback)(*ours), function(*eager))
+            torch.testing.assert_close(ours, eager)
+
+    def test_copied_before_change(self):
+        def function(x, y):
+            before = x * 2
+            y.copy_(x)
+            x.add_(1)
+            return (y.exp() * before,)
+
+        self.check_changes(function, torch.randn(5, 48), torch.randn(5, 48))
+
+    def test_read_before_change(self):
+        """Of two arguments that share memory, which are views for the backend, made once more behind the change."""
+
+        def change(x, y):
+            before = torch.maximum(y, y * 0.5)
+            x.mul_(0.5)
+            return before, x.view(-1)
+
+        for fallback in ("eager", "inductor"):
+            ours, eager = torch.ones(5, 48), torch.ones(5, 48)
+            with torch.no_grad():
+                made = compiled(change, fallback=fallback)(ours, ours[:])
+                torch.testing.assert_close(made, change(eager, eager[:]))
+            torch.testing.assert_close(ours, eager)
 
     def test_constant(self):
         """A tensor that the graph holds, beside an op for Inductor."""

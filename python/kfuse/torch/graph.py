@@ -24,6 +24,7 @@ def prepared(module: torch.fx.GraphModule):
     inline_constants(module)
     forward_sources(module.graph)
     refused = write_in_place(module.graph)
+    change_last(module.graph)
     module.recompile()
     return module, refused
 
@@ -75,16 +76,31 @@ def _number(value: torch.Tensor):
 
 
 def forward_sources(graph: torch.fx.Graph):
-    """copy(target, source) makes the source, and of the target only its type and shape."""
+    """copy(target, source) makes the source, and of the target only its type and shape. An argument stays copied, since
+    it may change before the copy is read."""
     for node in graph.find_nodes(op="call_function", target=aten.copy.default):
         target, source = node.args[:2]
         made, given = node.meta["val"], source.meta["val"]
-        if given.dtype != made.dtype or given.shape != made.shape:
+        if given.dtype != made.dtype or given.shape != made.shape or is_argument(source):
             continue
         node.replace_all_uses_with(source)
         graph.erase_node(node)
         if not target.users and target.op == "call_function":
             graph.erase_node(target)
+
+
+def is_argument(node) -> bool:
+    """Or a view of one."""
+    while getattr(node.target, "is_view", False):
+        node = node.args[0]
+    return node.op == "placeholder"
+
+
+def change_last(graph: torch.fx.Graph):
+    """Arguments change when all else has read them: a part runs where the last of its ops stands, which may be behind a
+    change, of views of arguments that are inputs of others."""
+    for copy in [node for node in graph.nodes if is_copy_to_argument(node) and not node.users]:
+        graph.output_node().prepend(copy)
 
 
 def write_in_place(graph: torch.fx.Graph) -> dict:

@@ -62,14 +62,21 @@ class PartProgram(torch.nn.Module):
 
     def _guarded_copies(self, args, out):
         try:
-            dense = [arg if role == "parameter" else _dense(arg) for arg, role in zip(args, self.roles)]
+            dense = list(args)
+            for i, _ in (*self.inputs, *self.states):
+                dense[i] = self._dense_as_declared(i, args[i])
             made = self.run(dense, out)
             for i, _ in self.states:
-                if dense[i] is not args[i]:
+                if dense[i].data_ptr() != args[i].data_ptr():
                     args[i].copy_(dense[i])
             return made
         except Exception as error:
             return self._fail(error)
+
+    def _dense_as_declared(self, i, arg):
+        """Without gaps, its dimensions in the order in which the program has them in memory."""
+        order = self.permuted.get(i, list(range(arg.dim())))
+        return _dense(arg.permute(order)).permute(sorted(order, key=order.__getitem__))
 
     def _fail(self, error):
         self.failed = True
