@@ -56,7 +56,8 @@ std::vector<Shape> swappedShapes(int64_t rows) {
     bool pingPong;
   };
   std::vector<Shape> shapes;
-  const int64_t fewest = ceilDiv(rows, widest), unswapped = llvm::alignTo(rows, 64); // Rows that others compute.
+  const int64_t fewest = std::max<int64_t>(1, ceilDiv(rows, widest)),
+                unswapped = llvm::alignTo(rows, 64); // Rows that others compute.
   for (int64_t parts = fewest; rows <= mostRows && parts < fewest + 3; ++parts)
     for (auto [n, pingPong] : {Tile{128, false}, {256, false}, {64, true}, {128, true}})
       for (auto [clusterM, clusterN] : {std::pair<int64_t, int64_t>{1, 1}, {2, 1}, {1, 2}}) {
