@@ -9,6 +9,7 @@
 //
 // and divides by the totals at the end (online softmax: Milakov and Gimelshein, arXiv 1805.02867).
 #include "codegen/cpu/AttentionForm.h"
+#include "codegen/cpu/Costs.h"
 #include "codegen/cpu/Panels.h"
 #include "codegen/cpu/Templates.h"
 #include "codegen/cpu/TileEmitter.h"
@@ -384,10 +385,8 @@ private:
   std::string lowRow, rows, lowKey; ///< The item's first row, how many it has; the first key of a block.
 };
 
-/// What the estimate knows, by hand (commit 4f9dbd5; no sweep was kept).
-struct Coefficients {
-  double rateShare = 0.8;             ///< The share that a thread reaches of its nominal rate.
-  double packing = 10, perScore = 25; ///< Multiply-adds that packing an element costs, and a score.
+struct Coefficients : PanelCosts {
+  double perScore = 25; ///< Multiply-adds that a score costs.
 };
 constexpr Coefficients byHand;
 

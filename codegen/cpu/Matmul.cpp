@@ -4,6 +4,7 @@
 // [m, k], then strip by strip of nr columns the right operand [k, nr], which stays in the first-level
 // cache while a kernel of mr x nr accumulators in registers runs down the rows. Packing evaluates any
 // operand expression, converts to f32 and transposes; the epilogue reads the block's sums.
+#include "codegen/cpu/Costs.h"
 #include "codegen/cpu/Panels.h"
 #include "codegen/cpu/Templates.h"
 #include "codegen/cpu/TileEmitter.h"
@@ -141,10 +142,8 @@ private:
   std::string lowM, lowN;     ///< Its first elements.
 };
 
-/// What the estimate knows, by hand (commits 6aec8d5 and 326a3a5; no sweep was kept).
-struct Coefficients {
-  double rateShare = 0.8;                  ///< The share that a thread reaches of its nominal rate.
-  double packing = 10, stagedPacking = 60; ///< Multiply-adds that packing an element costs; through a buffer.
+struct Coefficients : PanelCosts {
+  double stagedPacking = 60; ///< Multiply-adds that packing an element through a buffer costs.
 };
 constexpr Coefficients byHand;
 

@@ -1,4 +1,5 @@
 // cpu.pointwise: elementwise regions, strip by strip along the dimension that memory is dense in.
+#include "codegen/cpu/Costs.h"
 #include "codegen/cpu/Kernel.h"
 #include "codegen/cpu/Templates.h"
 #include "codegen/cpu/TileEmitter.h"
@@ -70,14 +71,7 @@ llvm::SmallVector<int64_t> itemGrid(const LinearGraph &graph, const Tiling &tili
   return grid;
 }
 
-/// What the estimate knows, by hand (commit 6aec8d5; no sweep was kept). Nanoseconds.
-struct Coefficients {
-  double perStrip = 4;  ///< To set a strip up.
-  double perOp = 0.3;   ///< An op on `lanes` elements.
-  double perStaged = 1; ///< An element that goes through a buffer.
-  double lanes = 16;
-};
-constexpr Coefficients byHand;
+constexpr StripCosts byHand;
 
 /// Modelled microseconds of one config.
 double estimate(const Region &region, const LinearGraph &graph, const TileConfig &config, const ir::Target &target) {
@@ -86,8 +80,7 @@ double estimate(const Region &region, const LinearGraph &graph, const TileConfig
   double tilePoints = static_cast<double>(tiling.rows * tiling.width);
   double ops = static_cast<double>(graph.graph.nodes.size() + graph.graph.outputs.size());
   int staged = stagedAccesses(graph, tileOf(tiling, tiling.rows, tiling.width));
-  double tileNs = byHand.perStrip * static_cast<double>(tiling.rows) +
-                  tilePoints * (byHand.perOp * ops / byHand.lanes + byHand.perStaged * staged);
+  double tileNs = byHand.perStrip * static_cast<double>(tiling.rows) + tilePoints * byHand.ofPoint(ops, staged);
   double computeUs = points / tilePoints * tileNs * 1e-3 / target.multiprocessors;
   double memoryUs = (region.bytesRead + region.bytesWritten) / target.memoryBytesPerUs;
   return target.launchUs + std::max(computeUs, memoryUs);

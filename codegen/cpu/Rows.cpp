@@ -7,6 +7,7 @@
 //
 // Where memory is dense along the row, strips run along it and each lane keeps its own partial result.
 // Where it is dense across rows (a sum over columns), strips hold one element of neighbouring rows.
+#include "codegen/cpu/Costs.h"
 #include "codegen/cpu/Kernel.h"
 #include "codegen/cpu/RowPasses.h"
 #include "codegen/cpu/ScalarFunctions.h"
@@ -267,13 +268,8 @@ private:
 
 //===- Template ------------------------------------------------------------------------------===//
 
-/// What the estimate knows, by hand (commit 6aec8d5; no sweep was kept). Nanoseconds.
-struct Coefficients {
-  double perPass = 40;  ///< To begin and finish a pass over a row.
-  double perStrip = 4;  ///< To set a strip up.
-  double perOp = 0.3;   ///< An op on `lanes` elements.
-  double perStaged = 1; ///< An element that goes through a buffer.
-  double lanes = 16;
+struct Coefficients : StripCosts {
+  double perPass = 40; ///< To begin and finish a pass over a row.
 };
 constexpr Coefficients byHand;
 
@@ -288,8 +284,7 @@ double estimate(const Region &region, const LinearGraph &graph, const TileConfig
   int staged = stagedAccesses(graph, TileDim{tiling.dense, tiling.width, tiling.width});
   double rowNs = tiling.isAlong ? byHand.perPass * walks : byHand.perPass * walks / width;
   double strips = tiling.isAlong ? rows * std::ceil(points / rows / width) : points / width;
-  double ns = rows * rowNs + strips * walks * byHand.perStrip +
-              points * (byHand.perOp * ops / byHand.lanes + byHand.perStaged * staged);
+  double ns = rows * rowNs + strips * walks * byHand.perStrip + points * byHand.ofPoint(ops, staged);
   double items = static_cast<double>(ir::elementsIn(itemGrid(graph, tiling)));
   double computeUs = ns * 1e-3 / std::min<double>(target.multiprocessors, items);
   double memoryUs = (region.bytesRead + region.bytesWritten) / target.memoryBytesPerUs;
