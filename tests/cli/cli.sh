@@ -97,8 +97,8 @@ for model in "$models"/*.onnx "$models"/*.mlir; do
   check "explain $model within 100 columns" within_100_columns explain "$model" --target sm_90a
   check "explain $model for the CPU within 100 columns" within_100_columns explain "$model" --target cpu
 done
-for command in tune run explain targets; do
-  check "kfuse $command --help within 100 columns" within_100_columns "$command" --help
+for command in tune run explain targets pack db quantize bench "bench "{block,gemm,lengths,timeline}; do
+  check "kfuse $command --help within 100 columns" within_100_columns $command --help
 done
 check "kfuse --help within 100 columns" within_100_columns --help
 

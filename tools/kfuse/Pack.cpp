@@ -303,9 +303,10 @@ void addPack(CLI::App &app, int &status) {
   command->add_flag("--no-fallback", options->noFallback, "No PTX for GPUs from sm_80 on that are none of the targets");
   command->remove_option(command->get_option("--weights"));
   command
-      ->add_option("--weights", options->packedWeights,
-                   "Whose bytes come along: none; embed: the model's; embed:FILE.safetensors; ref:FILE.safetensors, "
-                   "which stays beside the pack")
+      ->add_option(
+          "--weights", options->packedWeights,
+          "Whose bytes come along: none; embed: the model's;\nembed:FILE.safetensors; ref:FILE.safetensors, which "
+          "stays beside the pack")
       ->check(weightsForm())
       ->capture_default_str();
   command->add_flag("--inspect", options->inspect, "Say what the pack MODEL holds");

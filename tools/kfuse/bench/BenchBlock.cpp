@@ -170,12 +170,12 @@ void addBenchBlock(CLI::App &bench, int &status) {
   CLI::App *block = bench.add_subcommand("block", "A whole model, its weights cold and warm");
   auto options = std::make_shared<ExecutionOptions>();
   options->addTo(*block);
-  block->footer(
-      "Medians of 120 ms of runs (CPU: of 100), from events right before and after each; cold: behind a flush of the\n"
-      "last-level cache, warm: behind another run. Floor: the model's FLOPs, or all its arguments and\n"
-      "results moved once. Host: what enqueuing a run takes, and with two sets of outputs in turn.\n"
-      "Examples:\n  kfuse bench block block.onnx --params '*weight*'\n"
-      "  kfuse bench block decode.mlir --input position=4095 --json");
+  block->footer("Medians of 120 ms of runs (CPU: of 100), from events right before and after each; cold: behind a\n"
+                "flush of the last-level cache, warm: behind another run. Floor: the model's FLOPs, or all its\n"
+                "arguments and results moved once. Host: what enqueuing a run takes, and what it takes with two sets\n"
+                "of outputs in turn.\n"
+                "Examples:\n  kfuse bench block block.onnx --params '*weight*'\n"
+                "  kfuse bench block decode.mlir --input position=4095 --json");
   block->callback([options, &status] {
     status = interruptible([&](const std::stop_token &stop) {
       options->stop = stop;

@@ -76,14 +76,13 @@ void addBenchGemm(CLI::App &bench, int &status) {
       ->capture_default_str();
   gemm->add_flag("--json", options->json, "One JSON object on stdout and nothing else there");
   options->addTuningTo(*gemm);
-  gemm->footer(
-      "Both are interleaved, each call after the one before, on random operands that rotate past the L2\n"
-      "(of tiny products the output says that they do not);\n"
-      "the ratio is cuBLASLt's time over kfuse's, the median of 25 pairs. For a batch the peer is the better of\n"
-      "one strided call and a call a product. Overlapped: kfuse's, when\n"
-      "a call may start before the one ahead has ended, as in a model.\n"
-      "Examples:\n  kfuse bench gemm --shapes 4096x4096x4096 8192x8192x8192\n"
-      "  kfuse bench gemm --rows 1 16 --json");
+  gemm->footer("Both are interleaved, each call after the one before, on random operands that rotate past the L2\n"
+               "(of tiny products the output says that they do not);\n"
+               "the ratio is cuBLASLt's time over kfuse's, the median of 25 pairs. For a batch the peer is the\n"
+               "better of one strided call and a call a product. Overlapped: kfuse's, when a call may start before\n"
+               "the one ahead has ended, as in a model.\n"
+               "Examples:\n  kfuse bench gemm --shapes 4096x4096x4096 8192x8192x8192\n"
+               "  kfuse bench gemm --rows 1 16 --json");
   gemm->callback([options, &status] {
     status = interruptible([&](const std::stop_token &stop) {
       options->stop = stop;

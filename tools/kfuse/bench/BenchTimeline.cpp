@@ -229,11 +229,10 @@ void addBenchTimeline(CLI::App &bench, int &status) {
       bench.add_subcommand("timeline", "When blocks of a model's kernels start, go on, multiply and end, on a GPU");
   auto options = std::make_shared<ExecutionOptions>();
   options->addTo(*timeline);
-  timeline->footer("Microseconds since a run's first block started, medians of each launch's blocks, and when the last "
-                   "one ended, in\n"
-                   "the run of median length of nine, each behind a flush of the last-level cache. Blocks write these "
-                   "times themselves:\n"
-                   "kernels of thousands of short blocks take up to a tenth longer for it. --json: every block.\n"
+  timeline->footer("Microseconds since a run's first block started, medians of each launch's blocks, and when the\n"
+                   "last one ended, in the run of median length of nine, each behind a flush of the last-level\n"
+                   "cache. Blocks write these times themselves: kernels of thousands of short blocks take up to a\n"
+                   "tenth longer for it. --json: every block.\n"
                    "Examples:\n  kfuse bench timeline block.onnx --params '*weight*'\n"
                    "  kfuse bench timeline decode.mlir --input position=4095 --json");
   timeline->callback([options, &status] {
