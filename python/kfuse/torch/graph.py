@@ -24,7 +24,6 @@ def prepared(module: torch.fx.GraphModule):
     inline_constants(module)
     forward_sources(module.graph)
     refused = write_in_place(module.graph)
-    change_last(module.graph)
     module.recompile()
     return module, refused
 

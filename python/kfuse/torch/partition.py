@@ -8,6 +8,7 @@ from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from . import cost
+from .graph import change_last
 from .importer import reason_against
 from .lowerings import written_in_place
 from .roles import parameters_of, states_of
@@ -82,6 +83,7 @@ def partition(module: torch.fx.GraphModule, support: Support, min_benefit_us: fl
             support.reasons[node] = f"a part of {len(nodes)} ops is estimated to save {benefit:.1f} us"
     names = [frozenset(node.name for node in candidate.nodes) for candidate in proposed]
     partitioner.fuse_partitions(proposed, prefix=_PREFIX)
+    change_last(module.graph)
     return [_part(module, f"{_PREFIX}{i}", parameters, states, inside) for i, inside in enumerate(names)]
 
 
