@@ -41,15 +41,15 @@ TemplateCase product(int m, int n, int k, bool isGated = false) {
                    0, 1);
 }
 
-/// The case, of whose result %r a run needs as many along its first dimension as the second of %n's lengths says.
-TemplateCase ended(TemplateCase source, const std::string &result) {
+/// The case, of whose last result %r a run needs as many along a dimension as the second of %n's lengths says.
+TemplateCase ended(TemplateCase source, const std::string &result, int axis = 0) {
   auto replace = [&](const char *what, const std::string &by) {
     source.text = std::regex_replace(source.text, std::regex(what), by);
   };
   replace("func\\.func @f\\((.*?)\\) ->", "func.func @f($1, %n: tensor<2xi64>) ->");
-  replace("(return|kfuse\\.yield) %r : .*",
-          "%e = kfuse.prefix %r, %n {axis = 0 : i64, length = 1 : i64, times = 1 : i64, plus = 0 : i64} : (" + result +
-              ", tensor<2xi64>) -> " + result + "\n$1 %e : " + result);
+  replace("(return|kfuse\\.yield) (.*)%r : (.*)", "%e = kfuse.prefix %r, %n {axis = " + std::to_string(axis) +
+                                                      " : i64, length = 1 : i64, times = 1 : i64, plus = 0 : i64} : (" +
+                                                      result + ", tensor<2xi64>) -> " + result + "\n$1 $2%e : $3");
   return source;
 }
 
@@ -71,12 +71,16 @@ bool isNeeded(const Shape &shape, int axis, std::int64_t end, std::int64_t eleme
   return element / inner % shape[axis] < end;
 }
 
+/// What a kernel does with elements that it does not compute: it leaves them, or stores what a row without keys has.
+enum class Behind { Left, WithoutKeys };
+
 struct EndedRun {
   const RegionCase &given;
   const codegen::KernelTemplate &kernel;
   int axis = 0, times = 1;
   std::int64_t granule = 1; ///< The axis's; a kernel may compute a whole one that is needed in part.
   double tolerance = 0;     ///< A share of each element.
+  Behind behind = Behind::Left;
 };
 
 bool areAlike(double found, double expected, double tolerance) {
@@ -89,20 +93,24 @@ void check(const EndedRun &run, const codegen::TileConfig &config, const ir::Tar
   REQUIRE_MESSAGE(plan, plan.error().message);
   Result<EmulatedKernel> emulated = EmulatedKernel::compile(*plan);
   REQUIRE_MESSAGE(emulated, emulated.error().message << "\n" << plan->source);
-  const Shape shape = run.given.region.graph.outputs[0].shape;
+  const std::vector<int> states = run.given.states();
+  const auto result = static_cast<std::size_t>(std::ranges::find(states, -1) - states.begin());
+  const Shape shape = run.given.region.graph.outputs[result].shape;
   const std::int64_t most = shape[run.axis] / run.times;
   std::vector<HostTensor> inputs = run.given.inputs();
-  auto outputOf = [&](std::int64_t length) {
+  auto outputsOf = [&](std::int64_t length) {
     inputs.back() = reference::tensorOf(DType::I64, {2}, {1, static_cast<double>(length)});
-    auto outputs = emulated->run(inputs, run.given.states(), Copies::Late);
+    auto outputs = emulated->run(inputs, states, Copies::Late);
     REQUIRE_MESSAGE(outputs, outputs.error().message << "\n" << plan->source);
-    return std::move((*outputs)[0]);
+    return std::move(*outputs);
   };
-  const HostTensor whole = outputOf(most);
+  const std::vector<HostTensor> wholes = outputsOf(most);
+  const HostTensor &whole = wholes[result];
   const std::size_t width = byteWidth(whole.type);
   for (std::int64_t length : {std::int64_t{1}, most / 3, most - 1}) {
     CAPTURE(length);
-    const HostTensor ended = outputOf(length);
+    const std::vector<HostTensor> outputs = outputsOf(length);
+    const HostTensor &ended = outputs[result];
     const std::vector<std::byte> nothing(width, std::byte{0xff}); // What nobody wrote.
     const std::int64_t end = length * run.times, computed = (end + run.granule - 1) / run.granule * run.granule;
     const std::vector<double> foundValues = reference::toDoubles(ended), expectedValues = reference::toDoubles(whole);
@@ -115,8 +123,18 @@ void check(const EndedRun &run, const codegen::TileConfig &config, const ir::Tar
                     areAlike(foundValues[static_cast<std::size_t>(i)], expectedValues[static_cast<std::size_t>(i)],
                              run.tolerance);
       else if (!isNeeded(shape, run.axis, computed, i))
-        isLeft &= std::memcmp(found, nothing.data(), width) == 0;
+        isLeft &= run.behind == Behind::Left ? std::memcmp(found, nothing.data(), width) == 0
+                                             : foundValues[static_cast<std::size_t>(i)] == 0 ||
+                                                   std::isnan(foundValues[static_cast<std::size_t>(i)]);
     }
+    for (std::size_t i = 0; i < states.size(); ++i)
+      if (states[i] >= 0) { // Of sequences behind the end it is as it was.
+        const std::vector<std::byte> &before = inputs[static_cast<std::size_t>(states[i])].bytes;
+        const auto end = static_cast<std::ptrdiff_t>(before.size()) / most * length;
+        areRight &= std::equal(outputs[i].bytes.begin(), outputs[i].bytes.begin() + end, wholes[i].bytes.begin());
+        isLeft &= std::equal(outputs[i].bytes.begin() + end, outputs[i].bytes.end(), before.begin() + end);
+        CHECK(wholes[i].bytes != before);
+      }
     CHECK_MESSAGE(areRight, plan->source);
     CHECK_MESSAGE(isLeft, plan->source);
   }
@@ -263,34 +281,67 @@ TEST_CASE("Emulated run extent: weights of few bits on wgmma") {
            [](const codegen::TileConfig &config) { return config["m"] * config["cluster_m"]; });
 }
 
-TEST_CASE("Emulated run extent: sequences of decode attention") {
+TEST_CASE("Emulated run extent: sequences of decode attention, whose new rows are not written, and heads") {
+  const codegen::KernelTemplate &kernel = codegen::cuda::decodeAttentionTemplate();
+  auto one = [](const codegen::TileConfig &) { return std::int64_t{1}; };
   const CacheSketch sketch{.batch = 6, .heads = 4, .keyHeads = 2, .rows = 1, .keys = 301, .size = 64, .step = 57};
-  checkAll(ended(cacheCase(sketch), tensor("6x4x1x64", "bf16")), codegen::cuda::decodeAttentionTemplate(), 0, 1, 4,
-           [](const codegen::TileConfig &) { return std::int64_t{1}; });
+  const std::string result = tensor("6x4x1x64", "bf16");
+  checkAll(ended(cacheCase(sketch), result), kernel, 0, 1, 4, one);
+  CacheSketch written = sketch;
+  written.writes = true;
+  checkAll(ended(cacheCase(written), result), kernel, 0, 1, 4, one);
+  const CacheSketch groups{.batch = 2, .heads = 8, .keyHeads = 2, .rows = 1, .keys = 301, .size = 64, .step = 57};
+  checkAll(ended(cacheCase(groups), tensor("2x8x1x64", "bf16"), 1), kernel, 1, 1, 2,
+           [&](const codegen::TileConfig &) { return std::int64_t{groups.heads / groups.keyHeads}; });
 }
 
 TEST_CASE("Emulated run extent: sequences of flash attention, of which those behind the run's see no keys") {
   const ir::Target &target = *ir::findTarget("sm_90a");
   const codegen::KernelTemplate &kernel = codegen::cuda::flashAttentionTemplate();
-  const CacheSketch sketch{.batch = 4, .heads = 2, .keyHeads = 2, .rows = 40, .keys = 150, .size = 32, .step = 19};
-  RegionCase given(ended(cacheCase(sketch), tensor("4x2x40x32", "bf16")));
-  const std::vector<codegen::TileConfig> all = kernel.candidates(given.region, target);
-  constexpr std::size_t tried = 3;
-  REQUIRE(all.size() >= tried);
-  for (std::size_t i = 0; i < tried; ++i) {
-    const codegen::TileConfig &config = all[i * all.size() / tried];
-    INFO("config " << config.str());
-    check({given, kernel, 0, 1, sketch.batch}, config, target);
-    Result<EmulatedKernel> emulated = EmulatedKernel::compile(*kernel.emit(given.region, config, target));
-    REQUIRE_MESSAGE(emulated, emulated.error().message);
-    std::vector<HostTensor> inputs = given.inputs();
-    inputs.back() = reference::tensorOf(DType::I64, {2}, {1, 1});
-    auto outputs = emulated->run(inputs, given.states(), Copies::Late);
-    REQUIRE_MESSAGE(outputs, outputs.error().message);
-    const std::vector<double> found = reference::toDoubles((*outputs)[0]);
-    const auto behind = static_cast<std::ptrdiff_t>(found.size()) / sketch.batch;
-    CHECK(std::all_of(found.begin() + behind, found.end(), [](double x) { return x == 0 || std::isnan(x); }));
+  CacheSketch sketch{.batch = 4, .heads = 2, .keyHeads = 2, .rows = 40, .keys = 150, .size = 32, .step = 19};
+  for (bool writes : {false, true}) {
+    sketch.writes = writes;
+    RegionCase given(ended(cacheCase(sketch), tensor("4x2x40x32", "bf16")));
+    const std::vector<codegen::TileConfig> all = kernel.candidates(given.region, target);
+    constexpr std::size_t tried = 3;
+    REQUIRE(all.size() >= tried);
+    for (std::size_t i = 0; i < tried; ++i)
+      check({.given = given, .kernel = kernel, .behind = Behind::WithoutKeys}, all[i * all.size() / tried], target);
   }
+}
+
+TEST_CASE("Emulated run extent: heads that a block takes one behind the other, of sequences behind the run's too") {
+  RegionCase given(ended(flashCase({.batch = 7,
+                                    .heads = 3,
+                                    .keyHeads = 3,
+                                    .rows = 49,
+                                    .keys = 49,
+                                    .keySize = 32,
+                                    .valueSize = 32,
+                                    .mask = "bias"}),
+                         tensor("7x3x49x32", "bf16")));
+  for (int batches : {3, 8})
+    check({.given = given, .kernel = codegen::cuda::flashAttentionTemplate(), .behind = Behind::WithoutKeys},
+          {{"rows", 64}, {"warps", 4}, {"keys", 64}, {"stages", 2}, {"batches", batches}}, *ir::findTarget("sm_90a"));
+}
+
+TEST_CASE("Emulated run extent: two blocks that read a mask together, between which the run ends") {
+  RegionCase given(ended(flashCase({.batch = 4,
+                                    .heads = 3,
+                                    .keyHeads = 3,
+                                    .rows = 70,
+                                    .keys = 152,
+                                    .keySize = 32,
+                                    .valueSize = 32,
+                                    .mask = "added"}),
+                         tensor("4x3x70x32", "bf16")));
+  const codegen::TileConfig config{{"rows", 128},   {"warps", 8},      {"keys", 64},   {"stages", 2}, {"pingpong", 0},
+                                   {"resident", 1}, {"persistent", 0}, {"sharers", 2}, {"wgmma", 1}};
+  check({.given = given,
+         .kernel = codegen::cuda::flashAttentionTemplate(),
+         .granule = 2, // Six heads, of whose three pairs one may be of both sequences.
+         .behind = Behind::WithoutKeys},
+        config, *ir::findTarget("sm_90a"));
 }
 
 TEST_CASE("Emulated run extent: chains of few rows and of many") {

@@ -127,9 +127,9 @@ TEST_CASE("Compile: attention on Hopper makes weights while values are multiplie
       for (std::size_t next = between.find(exponential); next != std::string::npos;
            next = between.find(exponential, next + 1))
         ++exponentials;
-      // A thread's are half as many as the keys. Where a row's base moves rarely, NVRTC 13.0 has a fifth of them behind
-      // the wait, where the other warpgroup may multiply (docs/performance-attention.md: "Lengths").
-      CHECK(exponentials >= config["keys"] * 3 / 8);
+      // A thread's are half as many as the keys. Heads of 128 move a row's base rarely: there NVRTC 13.0 has a fifth of
+      // them behind the wait, where the other warpgroup may multiply (docs/performance-attention.md: "Lengths").
+      CHECK(exponentials >= (size > 64 ? config["keys"] * 3 / 8 : config["keys"] / 2));
     }
     CHECK(loops >= 2); // With a mask and without.
   }

@@ -234,10 +234,13 @@ private:
     writer.close(";");
   }
 
-  /// Whether nobody reads a row: the run has fewer, or fewer sequences.
+  /// Whether nobody reads a row: the run has fewer, or fewer sequences. Blocks of a cluster wait for each other's parts
+  /// of a mask: all ask for the first one's sequence, so that none is behind a run that another belongs to.
   void writeEnd(unsigned dim) {
     writer.line("Index runEnd;");
     writer.open("__device__ __forceinline__ bool isBehindRun(Index batch, Index row) const");
+    if (shape.sharers > 1)
+      writer.line("batch -= batch % Config::maskSharers;");
     if (dim < p.dimRow())
       scopeOf(p.product, "row", "0");
     writer.line("return " + (dim < p.dimRow() ? batchNames[dim] : "row") + " >= runEnd;");

@@ -13,10 +13,10 @@ namespace kfuse {
 /// Up to 16 query rows share the keys and values of one pair (a sequence and a head): blockIdx.x is the pair,
 /// blockIdx.y the split of its keys. How many splits there are follows from how many keys a run has: each gives every
 /// warp a tile, or the blocks behind the last one end at once, and nobody waits for them; so do those of sequences that
-/// a run does not have. Every warp has a pipeline of
-/// its own for every warps-th tile of keys and a softmax of its own, as in "FlashAttention-2" (Dao, 2023) with rows
-/// instead of blocks of them; what warps and blocks found is put together by their maxima and sums. The block of a pair
-/// that starts last does so for all, in the order of the partials: those it waits for are running.
+/// a run does not have. Every warp has a pipeline of its own for every warps-th tile of keys and a softmax of its own,
+/// as in "FlashAttention-2" (Dao, 2023) with rows instead of blocks of them; what warps and blocks found is put
+/// together by their maxima and sums. The block of a pair that starts last does so for all, in the order of the
+/// partials: those it waits for are running.
 template <class Config, class Body> struct DecodeAttention {
   using Index = typename Config::Index;
   using Element = typename Config::Element;

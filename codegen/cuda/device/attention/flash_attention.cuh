@@ -117,9 +117,9 @@ template <class Config, class Body> struct FlashAttention {
       return values ? body.value(block.batch, key) : body.key(block.batch, key);
   }
 
-  /// Writes the new rows of a batch into the cache.
+  /// Writes the new rows of a batch into the cache; those of a sequence that the run does not have are old memory.
   __device__ __forceinline__ void keepNewRows() const {
-    if (block.firstRow > 0 || blockIdx.y > 0)
+    if (block.firstRow > 0 || blockIdx.y > 0 || block.isBehindRun(body))
       return;
     if constexpr (Config::newKeys > 0)
       for (int at = threadIdx.x; at < Config::newKeys * KeyTile::filled; at += threads)

@@ -32,7 +32,7 @@ template <class Config, class Body> struct FlashBatches {
     Attention attention = attentionOf(number, half);
     typename Attention::Rows &rows = attention.rows;
     rows.mask = mask;
-    if (rows.sees(0)) {
+    if (!attention.block.isBehindRun(body) && rows.sees(0)) {
       typename Attention::Rows::Products scores = {};
       typename Attention::Rows::Shifts shifts;
       attention.multiplyKeys(scores, attention.ring);

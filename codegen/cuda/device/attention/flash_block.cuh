@@ -118,6 +118,13 @@ template <class Config, class Body> struct FlashBlock {
 
   __device__ __forceinline__ FlashBlock(const Body &body, unsigned block) : FlashBlock(body, placeOf(block)) {}
 
+  /// Whether nobody reads its rows: a run has fewer, or fewer sequences. They see no keys.
+  __device__ __forceinline__ bool isBehindRun(const Body &body) const {
+    if constexpr (requires { body.isBehindRun(batch, firstRow); })
+      return body.isBehindRun(batch, firstRow);
+    return false;
+  }
+
 private:
   struct Place {
     Index batch, firstRow;
@@ -138,9 +145,8 @@ private:
     endKey = span.end;
     beginTile = span.first / Config::tileKeys;
     endTile = endKey > 0 ? (endKey + Config::tileKeys - 1) / Config::tileKeys : Index(0);
-    if constexpr (requires { body.isBehindRun(batch, firstRow); })
-      if (body.isBehindRun(batch, firstRow)) // Nobody reads these rows: they see no keys.
-        endTile = beginTile;
+    if (isBehindRun(body))
+      endTile = beginTile;
   }
 };
 
