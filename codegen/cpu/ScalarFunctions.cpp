@@ -35,6 +35,8 @@ constexpr std::array functionRows{
     FunctionRow{"cos", call("cos"), none, none, none},
     FunctionRow{"atan", call("atan"), none, none, none},
     FunctionRow{"round", op("math.roundeven"), none, none, none},
+    FunctionRow{"round_to_f16", call("round_to_f16"), none, none, none},
+    FunctionRow{"round_to_bf16", call("round_to_bf16"), none, none, none},
     FunctionRow{"floor", op("math.floor"), none, none, none},
     FunctionRow{"neg", op("arith.negf"), call("neg_i32"), call("neg_i64"), none},
     FunctionRow{"abs", op("math.absf"), op("math.absi"), op("math.absi"), none},

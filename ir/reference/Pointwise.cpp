@@ -107,7 +107,8 @@ double reciprocal(double x) { return 1 / x; }
 double sin(double x) { return std::sin(x); }
 double cos(double x) { return std::cos(x); }
 double atan(double x) { return std::atan(x); }
-double round(double x) { return std::nearbyint(x); } // To even, the mode that programs start with.
+/// Of a number of the type, even where nothing else is rounded. To even, the mode that programs start with.
+template <DType type> double round(double x) { return std::nearbyint(type == DType::F32 ? x : roundTo(type, x)); }
 double floor(double x) { return std::floor(x); }
 double neg(double x) { return -x; }
 double abs(double x) { return std::fabs(x); }
@@ -209,6 +210,14 @@ LazyTensor &cast(mlir::Operation *op, Operands operands, LazyArena &arena) {
   return makePointwise(op, operands, arena, castLoop(operands[0]->type, ir::dtypeOf(op->getResult(0).getType())));
 }
 
+LazyTensor &round(mlir::Operation *op, Operands operands, LazyArena &arena) {
+  const DType type = operands[0]->type;
+  return makePointwise(op, operands, arena,
+                       type == DType::F16    ? LoopOf<real::round<DType::F16>>::run
+                       : type == DType::BF16 ? LoopOf<real::round<DType::BF16>>::run
+                                             : LoopOf<real::round<DType::F32>>::run);
+}
+
 /// (q - zero) scale, by blocks.
 class DequantizedTensor : public LazyTensor {
 public:
@@ -263,7 +272,7 @@ constexpr ReferenceOp rows[] = {
     {"sin", only<real::sin>},
     {"cos", only<real::cos>},
     {"atan", only<real::atan>},
-    {"round", only<real::round>},
+    {"round", round},
     {"floor", only<real::floor>},
     {"neg", either<real::neg, integer::neg>},
     {"abs", either<real::abs, integer::abs>},

@@ -55,6 +55,34 @@ TEST_CASE("Emulated cuda.pointwise: right on every access pattern") {
   checkAll(pointwiseCases(), codegen::cuda::pointwiseTemplate(), 3);
 }
 
+TEST_CASE("Emulated cuda.pointwise: a quotient is rounded to its type before it is rounded to an integer") {
+  struct Case {
+    const char *type;
+    double x, by, expected;
+  };
+  for (const Case &one : {Case{"f16", 28.359375, 0.7, 40}, // 40.502, in f16 40.5.
+                          Case{"bf16", 304, 3, 102},       // 101.33, in bf16 101.5.
+                          Case{"f32", 304, 3, 101}}) {
+    const std::string t = std::string("tensor<67x") + one.type + ">";
+    const RegionCase given({one.type, "func.func @f(%a: " + t + ", %b: " + t + ") -> " + t +
+                                          " {\n  %0 = kfuse.div %a, %b : (" + t + ", " + t + ") -> " + t +
+                                          "\n  %1 = kfuse.round %0 : (" + t + ") -> " + t + "\n  return %1 : " + t +
+                                          "\n}"});
+    const codegen::KernelTemplate &kernel = codegen::cuda::pointwiseTemplate();
+    const Result<codegen::KernelPlan> plan =
+        kernel.emit(given.region, kernel.candidates(given.region, hopper()).front(), hopper());
+    REQUIRE_MESSAGE(plan, plan.error().message);
+    Result<EmulatedKernel> emulated = EmulatedKernel::compile(*plan);
+    REQUIRE_MESSAGE(emulated, emulated.error().message);
+    const DType type = plan->inputs.front().type;
+    const std::vector inputs{reference::tensorOf(type, {67}, std::vector<double>(67, one.x)),
+                             reference::tensorOf(type, {67}, std::vector<double>(67, one.by))};
+    auto outputs = emulated->run(inputs, plan->inPlace, Copies::Early);
+    REQUIRE_MESSAGE(outputs, outputs.error().message);
+    CHECK(reference::toDoubles((*outputs)[0]) == std::vector<double>(67, one.expected));
+  }
+}
+
 TEST_CASE("Emulated cuda.side_by_side: right for parts of any size") {
   checkAll(sideBySideCases(), codegen::cuda::sideBySideTemplate(), 3);
 }

@@ -154,6 +154,25 @@ TEST_CASE("cpu.pointwise: casts") {
     }
 }
 
+TEST_CASE("cpu.pointwise: a quotient is rounded to its type before it is rounded to an integer") {
+  struct Case {
+    DType type;
+    double x, by, expected;
+  };
+  for (const Case &one : {Case{DType::F16, 28.359375, 0.7, 40}, // 40.502, in f16 40.5.
+                          Case{DType::BF16, 304, 3, 102},       // 101.33, in bf16 101.5.
+                          Case{DType::F32, 304, 3, 101}}) {
+    CAPTURE(toString(one.type));
+    const HostTensor x = reference::tensorOf(one.type, {67}, std::vector<double>(67, one.x)),
+                     by = reference::tensorOf(one.type, {1}, {one.by});
+    std::string text = functionText("kfuse.round %0 : (" + typeText(x) + ") -> " + typeText(x), {x, by});
+    text.insert(text.find("{ %r") + 1, "\n%0 = " + binary("div", x, by, typeText(x)) + "\n");
+    const CpuRegion region(text);
+    for (const codegen::TileConfig &config : region.candidates())
+      CHECK(reference::toDoubles(runPlan(region.plan(config), {x, by})[0]) == std::vector<double>(67, one.expected));
+  }
+}
+
 TEST_CASE("cpu.pointwise: broadcasts") {
   HostTensor x = uniform(DType::F32, {3, 7, 50}, 1);
   for (Shape shape : {Shape{50}, Shape{7, 1}, Shape{3, 1, 50}, Shape{3, 1, 1}, Shape{1}, Shape{}}) {

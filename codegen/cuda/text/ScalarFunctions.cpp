@@ -43,6 +43,8 @@ constexpr std::array rows{
     Row{"cos", Form::Call, "cosf", 24},
     Row{"atan", Form::Call, "atanf", 20},
     Row{"round", Form::Call, "rintf"},
+    Row{"round_to_f16", Form::Call, "rounded<f16>", 2},
+    Row{"round_to_bf16", Form::Call, "rounded<bf16>", 2},
     Row{"floor", Form::Call, "floorf"},
     Row{.function = "neg", .form = Form::Prefix, .spelling = "-", .onIntegers = "wrappedMinus"},
     Row{"abs", Form::Call, "magnitude"},

@@ -15,6 +15,13 @@ __device__ __forceinline__ float minimum(float a, float b) { return minNan(a, b)
 template <class T> __device__ __forceinline__ T maximum(T a, T b) { return a > b ? a : b; }
 template <class T> __device__ __forceinline__ T minimum(T a, T b) { return a < b ? a : b; }
 
+/// x as a store to memory would leave it.
+template <class T> __device__ __forceinline__ float rounded(float x) {
+  T stored;
+  encode(stored, x);
+  return decode(stored);
+}
+
 __device__ __forceinline__ float divide(float a, float b) { return divideFull(a, b); }
 
 /// Integers wrap at the ends of their type; C++ says so of unsigned ones.
@@ -48,9 +55,7 @@ template <class T> __device__ __forceinline__ T modulo(T a, T b) {
 /// lowest number of 64 bits.
 template <class T> __device__ __forceinline__ T truncated(float x);
 template <> __device__ __forceinline__ int truncated<int>(float x) { return __float2int_rz(x); }
-template <> __device__ __forceinline__ long long truncated<long long>(float x) {
-  return x == x ? __float2ll_rz(x) : 0;
-}
+template <> __device__ __forceinline__ long long truncated<long long>(float x) { return x == x ? __float2ll_rz(x) : 0; }
 
 __device__ __forceinline__ float magnitude(float x) { return fabsf(x); }
 template <class T> __device__ __forceinline__ T magnitude(T x) { return x < 0 ? wrappedMinus(x) : x; }
