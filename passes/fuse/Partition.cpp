@@ -164,12 +164,13 @@ void Partition::consider(Vertex a, Vertex b) {
   const SmallVector<Operation *> ops = opsOf(*graph, closed);
   Operation *main = mainOp(ops);
   bool hasProduct = kindOf(main) == OpKind::Contraction, hasRows = kindOf(main) == OpKind::RowReduction;
-  // A kernel that writes into the state that it reads finds the rest there before the kernel ahead ends.
-  bool readsItsUpdate = llvm::any_of(ops, [&](Operation *op) {
-    return isa<StateUpdateOp>(op) && llvm::any_of(readers.lookup(op->getResult(0)),
-                                                  [&](Operation *reader) { return llvm::is_contained(ops, reader); });
+  // Attention that writes into the state that it reads finds the rest there before the kernel ahead ends.
+  bool attendsToItsUpdate = llvm::any_of(ops, [&](Operation *op) {
+    return isa<StateUpdateOp>(op) && llvm::any_of(readers.lookup(op->getResult(0)), [&](Operation *reader) {
+             return isa<AttentionOp>(reader) && llvm::is_contained(ops, reader);
+           });
   });
-  int rank = !isFed ? 0 : readsItsUpdate ? 4 : hasProduct ? 3 : hasRows ? 2 : 1;
+  int rank = !isFed ? 0 : attendsToItsUpdate ? 4 : hasProduct ? 3 : hasRows ? 2 : 1;
   merges.push({rank, hasProduct || hasRows ? graph->numberOf(main) : 0, saved, a, b});
 }
 
