@@ -28,11 +28,26 @@ const MatmulVariant *variantOf(const TileConfig &config) {
 }
 
 std::string nameOf(MultiplyUnit unit) {
-  return unit == MultiplyUnit::Wgmma ? "wgmma" : unit == MultiplyUnit::MmaSync ? "mma.sync" : "plain FMAs";
+  switch (unit) {
+  case MultiplyUnit::Fma:
+    return "plain FMAs";
+  case MultiplyUnit::MmaSync:
+    return "mma.sync";
+  case MultiplyUnit::Wgmma:
+    return "wgmma";
+  }
+  return "";
 }
 
 bool hasUnit(const ir::Target &target, MultiplyUnit unit) {
-  return unit != MultiplyUnit::Wgmma || target.capability == 90;
+  switch (unit) {
+  case MultiplyUnit::Fma:
+  case MultiplyUnit::MmaSync:
+    return true;
+  case MultiplyUnit::Wgmma:
+    return target.capability == 90;
+  }
+  return false;
 }
 
 class MatmulFamily : public KernelTemplate {

@@ -78,7 +78,8 @@ double estimate(const Region &region, const MatmulProblem &problem, const LowBit
 
 class MatmulLowBitsTemplate : public MatmulVariant {
 public:
-  MatmulLowBitsTemplate() : MatmulVariant({6, mostCandidates, MultiplyUnit::MmaSync, RowCount::Few}) {}
+  MatmulLowBitsTemplate()
+      : MatmulVariant({6, mostCandidates, MultiplyUnit::MmaSync, RowCount::Few, /*isForLowBits=*/true}) {}
 
   std::string_view name() const override { return "cuda.matmul_low_bits"; }
   ir::FusionDecision takes(const Region &region, const MatmulProblem &problem, const ir::Target &target) const override;

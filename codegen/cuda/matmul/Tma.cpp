@@ -160,6 +160,20 @@ TensorMapRecipe TmaMatrix::recipe(std::uint32_t columns, std::uint32_t rows) con
   return recipe;
 }
 
+/// Whether TMA can read both sides, each one way, in every product.
+static ir::FusionDecision takenByTma(const MatmulProblem &problem) {
+  for (unsigned side : {0, 1}) {
+    const TmaSide operands = sideOf(problem, side);
+    for (const TmaOperand &operand : operands) {
+      if (!operand.refusal.empty())
+        return ir::FusionDecision::no(operand.refusal);
+      if (operand.matrix.contiguousK != operands.front().matrix.contiguousK)
+        return ir::FusionDecision::no("the right operands are contiguous along different dimensions");
+    }
+  }
+  return ir::FusionDecision::yes();
+}
+
 ir::FusionDecision takenByWgmma(const Region &region, const MatmulProblem &problem, const ir::Target &target) {
   if (target.capability != 90)
     return ir::FusionDecision::no("needs sm_90a, the target is " + target.name);
@@ -172,18 +186,12 @@ ir::FusionDecision takenByWgmma(const Region &region, const MatmulProblem &probl
     return ir::FusionDecision::no(
         "multiplies " + std::string(toString(left)) + " by " + std::string(toString(right)) +
         ", wgmma takes pairs of f16, of bf16, of 8-bit floats or, where tf32 is allowed, f32");
-  for (unsigned side : {0, 1}) {
-    TmaSide operands = sideOf(problem, side);
-    for (const TmaOperand &operand : operands) {
-      if (!operand.refusal.empty())
-        return ir::FusionDecision::no(operand.refusal);
-      if (!areHalf && !operand.matrix.contiguousK)
-        return ir::FusionDecision::no(std::string(side == 0 ? "the left" : "the right") +
-                                      " operand is not contiguous along K, which wgmma needs of other than 16 bits");
-      if (operand.matrix.contiguousK != operands.front().matrix.contiguousK)
-        return ir::FusionDecision::no("the right operands are contiguous along different dimensions");
-    }
-  }
+  if (ir::FusionDecision taken = takenByTma(problem); !taken)
+    return taken;
+  for (unsigned side : {0, 1})
+    if (!areHalf && !sideOf(problem, side).front().matrix.contiguousK)
+      return ir::FusionDecision::no(std::string(side == 0 ? "the left" : "the right") +
+                                    " operand is not contiguous along K, which wgmma needs of other than 16 bits");
   return printable(region);
 }
 

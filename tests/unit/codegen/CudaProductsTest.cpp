@@ -39,8 +39,16 @@ TEST_CASE("CUDA templates: a product of extents that 32 bits do not count is ref
   };
   const ir::Target &hopper = *ir::findTarget("sm_90a");
   const std::vector<const codegen::KernelTemplate *> variants{
-      &matmulTemplate(),          &gemvTemplate(),       &matmulStreamTemplate(), &matmulLowBitsTemplate(),
-      &matmulSm90SplitTemplate(), &matmulSm80Template(), &matmulSm90Template(),   &matmulSimtTemplate()};
+      &matmulTemplate(),
+      &gemvTemplate(),
+      &matmulStreamTemplate(),
+      &matmulLowBitsTemplate(),
+      &matmulSm90LowBitsTemplate(),
+      &matmulSm90SplitTemplate(),
+      &matmulSm80Template(),
+      &matmulSm90Template(),
+      &matmulSimtTemplate(),
+  };
   auto check = [&](const RegionCase &given, const std::string &extent) {
     for (const codegen::KernelTemplate *variant : variants)
       CHECK_MESSAGE(variant->match(given.region, hopper).reason() ==
