@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # A Llama block of any number of tokens on a GPU: what docs/performance-lengths.md says, in one run with 16 cores and
-# 300 s. Prints a short table last; full results go to OUT. What a time limit cuts off is missing from the table.
+# 300 s. Prints a short table last; full results go to OUT. What a time limit cuts off is missing from the table; a part
+# that measured nothing says so there, and the exit status is 1.
 # Usage: bench/lengths.sh BIN OUT [tune] [torch] [alone] [products]   (without parts: all, in this order)
 #   BIN       a folder with kfuse and kfuse-worker, and llama_any.onnx, else Python's onnx makes it
 #   tune      all buckets, from an empty store
@@ -25,7 +26,7 @@ eleven=(7 33 100 200 333 777 1111 1500 2050 3001 4000)
 thirty=$(python3 -c 'import math, random
 random.seed(0)
 print(*(round(math.exp(random.uniform(0, math.log(8192)))) for _ in range(30)))')
-table=()
+table=() failed=()
 
 # Seconds for a part: so many, or what is left of all.
 within() {
@@ -33,17 +34,26 @@ within() {
   echo $(($1 < left ? $1 : left > 1 ? left : 1))
 }
 
+# What a command prints is the table's, for a part.
+row() {
+  local part=$1 text
+  shift
+  text=$("$@") || failed+=("$part")
+  table+=("${text:-$part: nothing was measured}")
+}
+
 tune() {
   local from=$EPOCHREALTIME status=0
   timeout "$(within 100)" "$bin/kfuse" tune "${any[@]}" --trace "$out/trace.json" --json >"$out/tune.json" \
     2>"$out/tune.err" || status=$?
+  [ $status -eq 0 ] || failed+=(tune)
   table+=("cold tuning: $(python3 -c "print(f'{$EPOCHREALTIME - $from:.1f}')") s (goal 60), status $status")
 }
 
 beside_torch() {
   timeout "$(within 20)" "$bin/kfuse" bench lengths "${any[@]}" --at "${eleven[@]}" --json >"$out/eleven.json"
   timeout "$(within 60)" python3 "$here/peers/lengths_torch.py" --json "$out/torch.json" >"$out/torch.txt" 2>&1
-  table+=("$(python3 - "$out" <<'END'
+  row torch python3 - "$out" <<'END'
 import json, math, os, sys
 found = json.load(open(f"{sys.argv[1]}/eleven.json"))
 print(f"{found['programs']} programs; another length takes the host {found['host_us']:.2f} us (goal 10)")
@@ -57,7 +67,6 @@ for one in found["lengths"]:
 if ratios:
     print(f"torch over kfuse: {math.prod(ratios) ** (1 / len(ratios)):.3f}, least {min(ratios):.3f} (goal 1.10, 1.0)")
 END
-)")
 }
 
 alone() {
@@ -65,15 +74,18 @@ alone() {
   # shellcheck disable=SC2086
   timeout "$(within 110)" "$bin/kfuse" bench lengths "${any[@]}" --alone --at $thirty --json >"$out/alone.json" \
     2>"$out/alone.err"
-  table+=("$(python3 - "$out" <<'END'
+  row alone python3 - "$out" <<'END'
 import json, sys
-found = [one for one in json.load(open(f"{sys.argv[1]}/alone.json"))["lengths"] if one["alone_us"] > 0]
+text = open(f"{sys.argv[1]}/alone.json").read()  # Empty where it failed, or was cut off.
+found = [one for one in json.loads(text)["lengths"] if one["alone_us"] > 0] if text else []
 ratios = [one["cold_us"] / one["alone_us"] for one in found]
 for one, ratio in zip(found, ratios):
     print(f"{one['lengths']:>6} {one['cold_us']:8.1f} us  alone {one['alone_us']:8.1f} {ratio:.3f}")
+if not ratios:
+    print("0 of 30")
+    sys.exit(1)
 print(f"{len(ratios)} of 30: mean {sum(ratios) / len(ratios):.3f}, worst {max(ratios):.3f} (goal 1.03, 1.10)")
 END
-)")
 }
 
 products() {
@@ -83,7 +95,11 @@ products() {
     timeout "$(within 60)" "$bin/kfuse" bench gemm --shapes "${shapes[@]:first:6}" --store "$work/gemm.db" --json \
       >"$out/products$first.json" 2>>"$out/products.err" && files+=("$out/products$first.json")
   done
-  [ ${#files[@]} -eq 0 ] || table+=("$(python3 "$here/odd_rows.py" "${files[@]}" | tail -1) (goal 1.04, 0.93)")
+  if [ ${#files[@]} -gt 0 ]; then
+    table+=("$(python3 "$here/odd_rows.py" "${files[@]}" | tail -1) (goal 1.04, 0.93)")
+  else
+    failed+=(products) table+=("0 of 60 products")
+  fi
 }
 
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | tee "$out/gpu.txt" || exit 1
@@ -95,3 +111,4 @@ for part in "$@"; do
   esac
 done
 printf '%s\n' "${table[@]}" | tee "$out/table.txt"
+[ ${#failed[@]} -eq 0 ] || { echo "failed: ${failed[*]}" >&2 && exit 1; }
