@@ -56,13 +56,17 @@ IndexRange indexRange(mlir::Block &block) {
 }
 
 const std::vector<std::byte> &LargeNoise::of(DType type, IndexRange indices, std::uint64_t seed, double deviation) {
-  std::scoped_lock lock(mutex);
   if (isFloat(type))
     indices = {};
-  const auto [found, isNew] = made.try_emplace({type, indices.low, indices.high, seed, deviation});
-  if (isNew)
-    found->second = noise(type, {noisePeriod}, indices, seed, deviation);
-  return found->second;
+  const std::tuple key(type, indices.low, indices.high, seed, deviation);
+  {
+    std::scoped_lock lock(mutex);
+    if (auto found = made.find(key); found != made.end())
+      return found->second;
+  }
+  std::vector<std::byte> bytes = noise(type, {noisePeriod}, indices, seed, deviation); // Twice where two threads ask.
+  std::scoped_lock lock(mutex);
+  return made.try_emplace(key, std::move(bytes)).first->second;
 }
 
 std::vector<std::byte> noise(DType type, const Shape &shape, IndexRange indices, std::uint64_t seed, double deviation,
