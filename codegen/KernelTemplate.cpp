@@ -6,6 +6,8 @@
 #include "codegen/cpu/Templates.h"
 #include "codegen/cuda/Templates.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 namespace kfuse::codegen {
 
 std::vector<TileConfig> KernelTemplate::candidates(const Region &region, const ir::Target &target) const {
@@ -13,6 +15,14 @@ std::vector<TileConfig> KernelTemplate::candidates(const Region &region, const i
   for (EstimatedConfig &candidate : estimated(region, target))
     configs.push_back(std::move(candidate.config));
   return configs;
+}
+
+bool KernelTemplate::endsWithRun(const Region &region, const TileConfig &config) const {
+  if (const Attention *attention = region.attention())
+    return attention->product.runExtent.has_value();
+  if (!region.parts().empty())
+    return llvm::all_of(region.parts(), [&](const Part &part) { return endsWithRun(*part.region, config); });
+  return region.graph.runExtent.has_value();
 }
 
 Result<KernelPlan> KernelTemplate::emit(const Region &region, const TileConfig &config,

@@ -48,6 +48,9 @@ public:
   /// What a config has in common with its near-duplicates, which differ in what changes the time by a per cent or two
   /// that estimates do not know: a search looks further before it tries a second of them.
   virtual TileConfig kind(const TileConfig &config) const { return config; }
+  /// Whether the kernel of a config computes what a run needs of a region alone, where a run ends it (ir::RunExtent),
+  /// or all of it whatever the run. One graph, an attention and all of several regions do unless a template says no.
+  virtual bool endsWithRun(const Region &region, const TileConfig &config) const;
   /// Source and launches. Deterministic: the same region and config give the same text. Internal where the template
   /// took a region that it cannot print.
   Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const;

@@ -154,8 +154,20 @@ void checkAll(const TemplateCase &source, const codegen::KernelTemplate &kernel,
   REQUIRE_FALSE(all.empty());
   for (std::size_t i = 0; i < std::min(configs, all.size()); ++i) {
     const codegen::TileConfig &config = all[i * all.size() / std::min(configs, all.size())];
-    check({given, kernel, axis, times, granuleOf(config)}, config, target);
+    const bool ends = kernel.endsWithRun(given.region, config);
+    check({given, kernel, axis, times, ends ? granuleOf(config) : given.region.graph.outputs[0].shape[axis]}, config,
+          target);
   }
+}
+
+/// A granule of single elements.
+std::int64_t one(const codegen::TileConfig &) { return 1; }
+
+/// Whether a kernel says that it ends with a run, by its fastest config.
+bool endsWithRun(const TemplateCase &source, const codegen::KernelTemplate &kernel) {
+  const ir::Target &target = *ir::findTarget("sm_90a");
+  RegionCase given(source);
+  return kernel.endsWithRun(given.region, kernel.candidates(given.region, target).front());
 }
 
 } // namespace
@@ -244,13 +256,37 @@ TEST_CASE("Emulated run extent: rows") {
   auto granule = [](const codegen::TileConfig &config) {
     return config["rows"] * std::max<std::int64_t>(1, config.valueOr("rows_each", 0));
   };
-  checkAll(endedCase({t}, t, "%0 = kfuse.softmax %a : (" + t + ") -> " + t, 0, 3), codegen::cuda::rowsTemplate(), 0, 3,
-           8, granule);
+  const codegen::KernelTemplate &kernel = codegen::cuda::rowsTemplate();
+  auto softmaxOf = [](const std::string &type, int axis, int times) {
+    return endedCase({type}, type, "%0 = kfuse.softmax %a : (" + type + ") -> " + type, axis, times);
+  };
+  checkAll(softmaxOf(t, 0, 3), kernel, 0, 3, 8, granule);
+  checkAll(softmaxOf(t, 0, 1), kernel, 0, 1, 8, granule);
+  checkAll(softmaxOf(heads, 0, 1), kernel, 0, 1, 3, granule);
+  CHECK_FALSE(endsWithRun(softmaxOf(heads, 1, 1), kernel)); // It ends rows of each of several.
+  checkAll(softmaxOf(heads, 1, 1), kernel, 1, 1, 3, one);
+}
+
+TEST_CASE("Emulated run extent: rows of bounds that are whole blocks have one code") {
+  auto sourceOf = [&](int rows) {
+    const std::string t = tensor(std::to_string(rows) + "x200", "bf16");
+    RegionCase given(endedCase({t}, t, "%0 = kfuse.softmax %a : (" + t + ") -> " + t, 0, 1));
+    const codegen::KernelTemplate &kernel = codegen::cuda::rowsTemplate();
+    const ir::Target &target = *ir::findTarget("sm_90a");
+    const std::vector<codegen::TileConfig> all = kernel.candidates(given.region, target);
+    auto config = std::ranges::find_if(
+        all, [](const codegen::TileConfig &one) { return one["rows"] == 4 && one.valueOr("rows_each", 0) == 0; });
+    REQUIRE(config != all.end());
+    Result<codegen::KernelPlan> plan = kernel.emit(given.region, *config, target);
+    REQUIRE_MESSAGE(plan, plan.error().message);
+    return plan->source.substr(plan->source.find("#include")); // Its head names the region.
+  };
+  CHECK(sourceOf(1024) == sourceOf(1280));
+  CHECK(sourceOf(1024) != sourceOf(1021));
 }
 
 TEST_CASE("Emulated run extent: elements, of one row or of several") {
   const std::string t = tensor("90x40", "bf16"), heads = tensor("3x50x40", "bf16");
-  auto one = [](const codegen::TileConfig &) { return std::int64_t{1}; };
   checkAll(endedCase({t}, t, "%0 = kfuse.exp %a : (" + t + ") -> " + t, 0, 1), codegen::cuda::pointwiseTemplate(), 0, 1,
            6, one);
   checkAll(endedCase({heads}, heads, "%0 = kfuse.exp %a : (" + heads + ") -> " + heads, 1, 1),
@@ -267,7 +303,7 @@ TEST_CASE("Emulated run extent: columns that are reduced, and batches of them") 
   checkAll(endedCase({t}, sums, reduced(t, 0, sums), 0, 1), codegen::cuda::columnsTemplate(), 0, 1, 6,
            [](const codegen::TileConfig &config) { return config["lanes"] * config["vector"]; });
   checkAll(endedCase({batches}, ofBatch, reduced(batches, 1, ofBatch), 0, 1), codegen::cuda::columnsTemplate(), 0, 1, 6,
-           [](const codegen::TileConfig &) { return std::int64_t{1}; });
+           one);
 }
 
 TEST_CASE("Emulated run extent: weights of few bits on wgmma") {
@@ -360,5 +396,48 @@ TEST_CASE("Emulated run extent: small kernels side by side") {
                          ") {\n%0 = kfuse.exp %a : (" + t + ") -> " + t + "\n%1 = kfuse.relu %b : (" + t + ") -> " + t +
                          "\n%2 = kfuse.prefix %0" + prefix + "\n%3 = kfuse.prefix %1" + prefix +
                          "\nreturn %2, %3 : " + t + ", " + t + "\n}"},
-           codegen::cuda::sideBySideTemplate(), 0, 1, 3, [](const codegen::TileConfig &) { return std::int64_t{1}; });
+           codegen::cuda::sideBySideTemplate(), 0, 1, 3, one);
+}
+
+TEST_CASE("Emulated run extent: a chain of whose layers two give results away computes all") {
+  const std::string x = tensor("70x128", "bf16");
+  TemplateCase source = layers(1, 0, 70, 128, 128, true, "bf16");
+  const codegen::KernelTemplate &kernel = codegen::cuda::chainTemplate();
+  CHECK(endsWithRun(endedChain(source, x), kernel));
+  source.text =
+      std::regex_replace(source.text, std::regex("-> \\(" + x + "\\) \\{\n%v0"), "-> (" + x + ", " + x + ") {\n%v0");
+  source.text = std::regex_replace(source.text, std::regex("return %v1 : " + x), "return %v0, %v1 : " + x + ", " + x);
+  source = endedChain(std::move(source), x);
+  CHECK_FALSE(endsWithRun(source, kernel));
+  checkAll(source, kernel, 0, 1, 2, one);
+}
+
+TEST_CASE("Emulated run extent: products of few rows and windows compute all") {
+  const TemplateCase few = product(4, 72, 136), some = product(13, 72, 136);
+  CHECK_FALSE(endsWithRun(few, codegen::cuda::gemvTemplate()));
+  checkAll(few, codegen::cuda::gemvTemplate(), 0, 1, 2, one);
+  CHECK_FALSE(endsWithRun(some, codegen::cuda::matmulStreamTemplate()));
+  checkAll(some, codegen::cuda::matmulStreamTemplate(), 0, 1, 2, one);
+  const std::string image = tensor("4x15x29", "f32"), windows = tensor("4x3x3x7x14", "f32"),
+                    most = tensor("4x7x14", "f32");
+  const TemplateCase pool = endedCase(
+      {image}, most,
+      "%1 = kfuse.window %a {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, dilations = array<i64: 1, 1>, pads "
+      "= array<i64: 0, 0>} : (" +
+          image + ") -> " + windows + "\n%0 = kfuse.reduce %1 {function = \"max\", axes = array<i64: 1, 2>} : (" +
+          windows + ") -> " + most,
+      0, 1);
+  CHECK_FALSE(endsWithRun(pool, codegen::cuda::windowsTemplate()));
+  checkAll(pool, codegen::cuda::windowsTemplate(), 0, 1, 2, one);
+}
+
+TEST_CASE("Emulated run extent: rows and elements of few bits") {
+  const std::string q = tensor("96x256", "i4"), scales = tensor("96x2", "bf16"), x = tensor("96x256", "bf16"),
+                    wide =
+                        "kfuse.dequantize %a, %b {blocks = array<i64: 1, 128>} : (" + q + ", " + scales + ") -> " + x;
+  checkAll(endedCase({q, scales}, x, "%0 = " + wide, 0, 1), codegen::cuda::pointwiseTemplate(), 0, 1, 3, one);
+  checkAll(endedCase({q, scales}, x, "%1 = " + wide + "\n%0 = kfuse.softmax %1 : (" + x + ") -> " + x, 0, 1),
+           codegen::cuda::rowsTemplate(), 0, 1, 3, [](const codegen::TileConfig &config) {
+             return config["rows"] * std::max<std::int64_t>(1, config.valueOr("rows_each", 0));
+           });
 }

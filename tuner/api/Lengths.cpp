@@ -53,8 +53,8 @@ public:
         continue;
       std::vector<codegen::EstimatedConfig> configs = kernel.kernelTemplate->estimated(kernel.region, *planned.target);
       std::ranges::sort(configs);
-      kernels.push_back(
-          {kernel.region.ops, kernel.kernelTemplate, kernel.uses, endsWithRun(kernel.region), std::move(configs)});
+      const bool ends = kernel.kernelTemplate->endsWithRun(kernel.region, configs.front().config);
+      kernels.push_back({kernel.region.ops, kernel.kernelTemplate, kernel.uses, ends, std::move(configs)});
     }
   }
 
@@ -82,7 +82,7 @@ private:
     std::string ops;
     const codegen::KernelTemplate *kernelTemplate;
     int uses;
-    bool endsWithRun;
+    bool endsWithRun; ///< By its fastest config.
     std::vector<codegen::EstimatedConfig> configs; ///< The fastest first.
 
     double usBy(const Kernel &longer) const {
@@ -94,16 +94,6 @@ private:
       return ends ? same->us : chosen.us;
     }
   };
-
-  static bool endsWithRun(const codegen::Region &region) {
-    if (const codegen::Attention *attention = region.attention())
-      return attention->product.runExtent.has_value();
-    if (const codegen::Chain *chain = region.chain()) // All of its layers do, or none.
-      return chain->layers.back().region.graph.runExtent.has_value();
-    if (!region.parts().empty())
-      return std::ranges::all_of(region.parts(), [](const codegen::Part &part) { return endsWithRun(*part.region); });
-    return region.graph.runExtent.has_value();
-  }
 
   double us = 0;
   std::vector<Kernel> kernels;

@@ -1,6 +1,7 @@
 // cuda.chain: products in a row, of the same rows, in one launch, and norms of what they give.
 #include "codegen/KernelLimits.h"
 #include "codegen/cuda/chain/ChainKernel.h"
+#include "codegen/cuda/chain/RunRows.h"
 #include "codegen/cuda/chain/Templates.h"
 #include "codegen/cuda/cost/Estimates.h"
 
@@ -42,6 +43,9 @@ public:
   /// An H200 takes 71 us for 20 layers of 256 x 1024 x 1024 and a last one as a chain and 76 apart, where 68 and 95 are
   /// estimated; of five times 256 rows 165 and 137 where it is 138 and 146.
   double profitabilityThreshold(const Region &, double) const override { return 0.75; }
+  bool endsWithRun(const Region &region, const TileConfig &) const override {
+    return cuda::endsWithRun(*region.chain());
+  }
   Result<KernelPlan> print(const Region &region, const TileConfig &config, const ir::Target &target) const override {
     return chainKernel(region, *ChainProblem::of(region, target), config, target);
   }

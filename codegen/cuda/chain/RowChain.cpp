@@ -269,6 +269,9 @@ public:
     return configs;
   }
 
+  bool endsWithRun(const Region &region, const TileConfig &) const override {
+    return cuda::endsWithRun(*region.chain());
+  }
   Result<KernelPlan> print(const Region &region, const TileConfig &config, const ir::Target &target) const override {
     Result<KernelPlan> alone = matmulSm90Template().emit(region.chain()->layers.front().region, config, target);
     if (!alone)

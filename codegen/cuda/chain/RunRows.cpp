@@ -9,10 +9,9 @@ namespace kfuse::codegen::cuda {
 
 std::string runRowsOf(const MatmulProblem &layer, SourceWriter &writer,
                       const std::function<std::string(unsigned input)> &address) {
-  const std::optional<ir::RunExtent> &end = layer.graph.graph.runExtent;
-  if (!end || end->dim != layer.dimM)
+  if (!layer.endsRows())
     return "";
-  for (unsigned input : inputsRead(layer.graph, end->count)) {
+  for (unsigned input : inputsRead(layer.graph, layer.graph.graph.runExtent->count)) {
     const std::string type = storedType(layer.graph.graph.inputs[input].type).str();
     writer.line("const auto *in" + llvm::Twine(input) + " = (const " + type + " *)" + address(input) + ";");
   }
@@ -29,6 +28,11 @@ std::optional<size_t> layerGivenAway(const Chain &chain) {
     found = number;
   }
   return found;
+}
+
+bool endsWithRun(const Chain &chain) {
+  const std::optional<size_t> last = layerGivenAway(chain);
+  return last && MatmulProblem::of(chain.layers[*last].region)->endsRows();
 }
 
 } // namespace kfuse::codegen::cuda

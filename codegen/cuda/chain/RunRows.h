@@ -13,8 +13,11 @@ namespace kfuse::codegen::cuda {
 std::string runRowsOf(const MatmulProblem &layer, SourceWriter &writer,
                       const std::function<std::string(unsigned input)> &address);
 
-/// The number of the one layer that gives results away; none where several do. What the others compute is needed as
-/// far as what it computes, since rows of a chain have nothing to do with each other.
+/// The number of the one layer that gives results away; none where several do. What layers before it compute is needed
+/// as far as what it computes, since rows of a chain have nothing to do with each other; what layers behind it
+/// compute nobody reads.
 std::optional<size_t> layerGivenAway(const Chain &chain);
+/// Whether a run ends the rows that it computes.
+bool endsWithRun(const Chain &chain);
 
 } // namespace kfuse::codegen::cuda

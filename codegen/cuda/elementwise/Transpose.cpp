@@ -349,6 +349,12 @@ public:
   }
 
   std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const override;
+  /// Tiles of a batch that a run does not reach are computed.
+  bool endsWithRun(const Region &region, const TileConfig &config) const override {
+    const LinearGraph graph = linearised(region.graph, 0);
+    const std::optional<ir::RunExtent> &end = graph.graph.runExtent;
+    return end && !isUnaligned(config) && (end->dim == *transposedDim(graph) || end->dim == graph.extents().size() - 1);
+  }
   Result<KernelPlan> print(const Region &region, const TileConfig &config, const ir::Target &target) const override {
     if (isUnaligned(config)) {
       LinearGraph graph = linearised(region.graph, 0);

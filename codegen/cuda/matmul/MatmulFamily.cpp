@@ -128,6 +128,10 @@ public:
     const MatmulVariant *variant = variantOf(config);
     return variant ? variant->kind(config).with("variant", variant->traits.number) : config;
   }
+  bool endsWithRun(const Region &region, const TileConfig &config) const override {
+    const MatmulVariant *variant = variantOf(config);
+    return variant && variant->endsWithRun(region, config);
+  }
   Result<KernelPlan> print(const Region &region, const TileConfig &config, const ir::Target &target) const override {
     if (const MatmulVariant *variant = variantOf(config))
       return variant->emit(region, config, target);

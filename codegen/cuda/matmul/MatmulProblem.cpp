@@ -159,6 +159,11 @@ bool MatmulProblem::readsRows() const {
   return false;
 }
 
+bool MatmulProblem::endsRows() const {
+  const std::optional<ir::RunExtent> &end = graph.graph.runExtent;
+  return end && end->dim == dimM;
+}
+
 DType MatmulProblem::elementType(unsigned side) const { return storedTypeOf(graph, operand(side)); }
 
 bool MatmulProblem::isRightType(DType type) const {

@@ -30,6 +30,8 @@ struct MatmulProblem {
   bool readsBeside(unsigned input) const;
   /// Whether what is fused behind the product reads other values in each row.
   bool readsRows() const;
+  /// Whether a run ends its rows.
+  bool endsRows() const;
   /// The stored type of an operand that is a load, f32 of one that is computed. The first right operand stands for all.
   DType elementType(unsigned side) const;
   /// Whether `type` is that of all right operands.

@@ -207,16 +207,11 @@ void passPartialSums(KernelPlan &plan, const MatmulProblem &problem, const TileC
   launch.args.push_back({KernelArg::Kind::Workspace, plan.zeroedBytes});
 }
 
-/// The problem as a kernel's text has it. Where a run ends the rows, whose last ones lie in whole tiles, the text needs
-/// no number of them: all bounds have the same one, and neighbouring buckets of lengths one code.
+/// The problem as a kernel's text has it.
 MatmulProblem printedProblem(const MatmulProblem &problem, const TileConfig &config) {
-  constexpr int64_t anyRows = 1 << 20;
-  const std::optional<ir::RunExtent> &end = problem.graph.graph.runExtent;
-  const bool endsInTiles =
-      problem.M % (config["m"] * config["cluster_m"]) == 0 && problem.M <= anyRows && problem.batches == 1;
   MatmulProblem printed = problem;
-  if (end && end->dim == problem.dimM && endsInTiles)
-    printed.M = anyRows;
+  if (problem.batches == 1)
+    printed.M = printedExtent(problem.graph, problem.dimM, config["m"] * config["cluster_m"]);
   return printed;
 }
 

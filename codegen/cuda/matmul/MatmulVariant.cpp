@@ -16,6 +16,10 @@ std::vector<EstimatedConfig> MatmulVariant::estimated(const Region &region, cons
   return configsOf(region, *MatmulProblem::of(region), target);
 }
 
+bool MatmulVariant::endsWithRun(const Region &region, const TileConfig &) const {
+  return traits.rows == RowCount::Any && MatmulProblem::of(region)->endsRows();
+}
+
 std::vector<EstimatedConfig> MatmulVariant::configsOf(const Region &region, const MatmulProblem &problem,
                                                       const ir::Target &target) const {
   return fastest(space(region, problem, target), traits.mostCandidates);

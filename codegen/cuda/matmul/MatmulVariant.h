@@ -38,6 +38,8 @@ public:
 
   ir::FusionDecision match(const Region &region, const ir::Target &target) const final;
   std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const final;
+  /// Those of a bounded number of rows take the time of their weights, whatever the run.
+  bool endsWithRun(const Region &region, const TileConfig &) const final;
 
   /// match() of a region with this problem.
   virtual ir::FusionDecision takes(const Region &region, const MatmulProblem &problem,

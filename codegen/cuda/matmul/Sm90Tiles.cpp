@@ -82,8 +82,7 @@ int64_t sharedBytes(const Problem &problem, const TileConfig &config) {
 }
 
 bool sharesTilesOfRun(const MatmulProblem &problem, const TileConfig &config) {
-  const std::optional<ir::RunExtent> &end = problem.graph.graph.runExtent;
-  return config.valueOr("segments", 0) > 0 && end && end->dim == problem.dimM;
+  return config.valueOr("segments", 0) > 0 && problem.endsRows();
 }
 
 Grid gridOf(const MatmulProblem &problem, const TileConfig &config, const ir::Target &target) {

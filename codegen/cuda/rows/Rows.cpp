@@ -22,6 +22,12 @@ constexpr int64_t mostChunksInRegisters = 16; ///< Unrolled passes grow with the
 constexpr int64_t leastClusterColumns = 8192; ///< Shorter rows fit one block's registers.
 constexpr size_t mostCandidates = 48;
 
+/// Whether a run ends the outermost dimension of the rows, and with it the kernel.
+bool endsRows(const LinearGraph &graph) {
+  const std::optional<ir::RunExtent> &end = graph.graph.runExtent;
+  return end && end->dim == 0 && graph.graph.domain.reductionDim > 0;
+}
+
 /// One region under one config, on its way to text.
 class RowKernel {
 public:
@@ -72,14 +78,10 @@ private:
     return writer.str();
   }
 
-  /// How many rows the text has. Where a run ends them and whole blocks have them, it needs no number of them:
-  /// neighbouring buckets of lengths have one code.
+  /// How many rows the text has.
   int64_t printedRows() const {
-    constexpr int64_t anyRows = 1 << 20;
-    const std::optional<ir::RunExtent> &end = graph.graph.runExtent;
-    const bool endsInBlocks =
-        rowCount % rowsOfBlock(config) == 0 && rowCount <= anyRows && storageOf(config) != RowStorage::Stream;
-    return end && end->dim == 0 && columnDim == 1 && endsInBlocks ? anyRows : rowCount;
+    return columnDim == 1 && storageOf(config) != RowStorage::Stream ? printedExtent(graph, 0, rowsOfBlock(config))
+                                                                     : rowCount;
   }
 
   /// Rows that come to shared memory, a block's all at once.
@@ -117,10 +119,10 @@ private:
   /// A block whose rows are all behind those of the run ends, once nothing waits for it. Returns how many rows there
   /// are; "" where a run has all.
   std::string endRun(ValuePrinter &scope) {
-    const std::string extent = columnDim > 0 ? runExtent(scope, graph, 0) : "";
-    if (extent.empty())
+    if (!endsRows(graph))
       return "";
-    writer.line("const Index runRows = " + extent + " * " + llvm::Twine(rowCount / graph.extents().front()) + ";");
+    writer.line("const Index runRows = " + runExtent(scope, graph, 0) + " * " +
+                llvm::Twine(rowCount / graph.extents().front()) + ";");
     writer.line("if (Index(blockIdx.x) / Config::cluster * " + llvm::Twine(rowsOfBlock(config)) +
                 " >= runRows) return;");
     return "runRows";
@@ -202,6 +204,9 @@ public:
   }
 
   std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const override;
+  bool endsWithRun(const Region &region, const TileConfig &) const override {
+    return endsRows(linearised(region.graph, 1));
+  }
   Result<KernelPlan> print(const Region &region, const TileConfig &config, const ir::Target &target) const override {
     return RowKernel(region, config, target).plan();
   }

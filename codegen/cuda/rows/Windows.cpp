@@ -186,6 +186,7 @@ public:
     return ir::FusionDecision::yes();
   }
 
+  bool endsWithRun(const Region &, const TileConfig &) const override { return false; }
   std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const override {
     return configs(region, *WindowProblem::of(region), target);
   }

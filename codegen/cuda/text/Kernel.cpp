@@ -182,6 +182,13 @@ std::string runExtent(const LinearGraph &graph, unsigned dim, SourceWriter &writ
   return runExtent(scope, graph, dim);
 }
 
+int64_t printedExtent(const LinearGraph &graph, unsigned dim, int64_t block) {
+  constexpr int64_t any = 1 << 20;
+  const std::optional<ir::RunExtent> &end = graph.graph.runExtent;
+  const int64_t extent = graph.extents()[dim];
+  return end && end->dim == dim && extent % block == 0 && extent <= any ? any : extent;
+}
+
 double instructionsOf(const LinearGraph &graph, llvm::ArrayRef<Scalar> roots,
                       llvm::function_ref<bool(Scalar)> isGiven) {
   const Accuracy accuracy = accuracyOf(graph.graph);

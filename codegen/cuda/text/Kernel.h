@@ -52,6 +52,11 @@ std::string runExtent(const LinearGraph &graph, unsigned dim, SourceWriter &writ
 /// The same in a scope that prints more of the graph.
 std::string runExtent(ValuePrinter &scope, const LinearGraph &graph, unsigned dim);
 
+/// How many points of dimension `dim` the text of a kernel has whose blocks compute `block` of them. Where a run ends
+/// it, and all of it is whole blocks, the text needs no number of them: all extents have the same one, so that
+/// neighbouring buckets of lengths have one code.
+int64_t printedExtent(const LinearGraph &graph, unsigned dim, int64_t block);
+
 inline std::string entryName(const Region &region) { return "kfuse_" + region.name; }
 inline llvm::StringRef indexType(const LinearGraph &graph) { return graph.fits32Bits() ? "int" : "long long"; }
 
