@@ -107,7 +107,7 @@ double reciprocal(double x) { return 1 / x; }
 double sin(double x) { return std::sin(x); }
 double cos(double x) { return std::cos(x); }
 double atan(double x) { return std::atan(x); }
-/// Of a number of the type, even where nothing else is rounded. To even, the mode that programs start with.
+/// Rounds a number of the type, even where nothing else is rounded; to even, the mode that programs start with.
 template <DType type> double round(double x) { return std::nearbyint(type == DType::F32 ? x : roundTo(type, x)); }
 double floor(double x) { return std::floor(x); }
 double neg(double x) { return -x; }

@@ -55,8 +55,8 @@ private:
 
   // Merging.
   struct Merge {
-    int rank; ///< 4 with attention to a state and the state's update, 3 with a product, 2 with a row reduction, 1
-              ///< without; 0 where the two do not feed each other.
+    int rank;       ///< 4 with attention to a state and the state's update, 3 with a product, 2 with a row reduction, 1
+                    ///< without; 0 where the two do not feed each other.
     unsigned first; ///< Among products and rows, the first in the block grows first.
     double savedUs;
     Vertex a, b;

@@ -128,7 +128,7 @@ void check(const EndedRun &run, const codegen::TileConfig &config, const ir::Tar
                                                    std::isnan(foundValues[static_cast<std::size_t>(i)]);
     }
     for (std::size_t i = 0; i < states.size(); ++i)
-      if (states[i] >= 0) { // Of sequences behind the end it is as it was.
+      if (states[i] >= 0) { // The part of sequences behind the end is as it was.
         const std::vector<std::byte> &before = inputs[static_cast<std::size_t>(states[i])].bytes;
         const auto end = static_cast<std::ptrdiff_t>(before.size()) / most * length;
         areRight &= std::equal(outputs[i].bytes.begin(), outputs[i].bytes.begin() + end, wholes[i].bytes.begin());

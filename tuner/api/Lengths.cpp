@@ -82,7 +82,7 @@ private:
     std::string ops;
     const codegen::KernelTemplate *kernelTemplate;
     int uses;
-    bool endsWithRun; ///< By its fastest config.
+    bool endsWithRun;                              ///< By its fastest config.
     std::vector<codegen::EstimatedConfig> configs; ///< The fastest first.
 
     double usBy(const Kernel &longer) const {

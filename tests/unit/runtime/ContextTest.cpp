@@ -58,10 +58,16 @@ public:
 
 private:
   struct Buffer final : DeviceBuffer {
-    explicit Buffer(std::size_t bytes) : bytes(bytes, std::byte{0xcd}) {}
-    void *data() const override { return const_cast<std::byte *>(bytes.data()); }
-    std::size_t size() const override { return bytes.size(); }
-    std::vector<std::byte> bytes;
+    explicit Buffer(std::size_t bytes) : bytes(bytes), lines(bytes / sizeof(Line) + 1) {
+      std::memset(lines.data(), 0xcd, bytes);
+    }
+    void *data() const override { return const_cast<Line *>(lines.data()); }
+    std::size_t size() const override { return bytes; }
+    struct alignas(256) Line { // Devices give memory that is aligned so.
+      std::byte bytes[256];
+    };
+    std::size_t bytes;
+    std::vector<Line> lines;
   };
 
   struct Kernel final : LoadedKernel {
