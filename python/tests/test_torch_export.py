@@ -52,7 +52,7 @@ class Exported(unittest.TestCase):
             program = torch.export.export(model, (torch.randn(2, 1, 48).bfloat16(), torch.tensor([2])))
         exported, _ = kfuse.from_exported(program)
         kernels = [kernel["ops"] for kernel in kfuse.explain(exported, "sm_90a")["kernels"]]
-        self.assertIn("state_update + state_update + attention", kernels)
+        self.assertTrue(any(name.endswith("state_update + state_update + attention") for name in kernels), kernels)
 
     def test_any_size(self):
         import kfuse
