@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,6 +23,16 @@ template <class T> T take(Result<T> result) {
   if (!result)
     succeed(result.error());
   return std::move(*result);
+}
+
+/// Takes `--name value` out of a command's words; "" where it is not there.
+inline std::string takeOption(std::vector<std::string> &words, std::string_view name) {
+  const auto found = std::find(words.begin(), words.end(), name);
+  if (found == words.end() || found + 1 == words.end())
+    return "";
+  std::string value = found[1];
+  words.erase(found, found + 2);
+  return value;
 }
 
 /// The upper one of an even number.

@@ -205,14 +205,7 @@ int main(int argc, char **argv) {
   for (const std::string &part : parts)
     if (std::array<long, 3> s{}; std::sscanf(part.c_str(), "%ldx%ldx%ld", &s[0], &s[1], &s[2]) == 3)
       shapes.push_back({s[0], s[1], s[2]});
-  auto takeOption = [&](const char *name) -> std::string {
-    auto found = std::find(parts.begin(), parts.end(), name);
-    if (found == parts.end() || found + 1 == parts.end())
-      return "";
-    std::string value = found[1];
-    parts.erase(found, found + 2);
-    return value;
-  };
+  auto takeOption = [&](std::string_view name) { return bench::takeOption(parts, name); };
   std::string most = takeOption("--most"), json = takeOption("--json"), only = takeOption("--only"),
               without = takeOption("--without"), chain = takeOption("--chain"), finalists = takeOption("--finalists");
   auto wanted = [&](const char *part) {

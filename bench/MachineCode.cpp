@@ -54,14 +54,7 @@ std::string digestOf(std::span<const std::byte> cubin) {
 
 int main(int argc, char **argv) {
   std::vector<std::string> parts(argv + 1, argv + argc);
-  auto takeOption = [&](std::string_view name) -> std::string {
-    auto found = std::find(parts.begin(), parts.end(), name);
-    if (found == parts.end() || found + 1 == parts.end())
-      return "";
-    std::string value = found[1];
-    parts.erase(found, found + 2);
-    return value;
-  };
+  auto takeOption = [&](std::string_view name) { return bench::takeOption(parts, name); };
   const CandidateFilter filter{std::strtoull(takeOption("--most").c_str(), nullptr, 10), takeOption("--only"),
                                takeOption("--without")};
   const ir::Target *target = parts.empty() ? nullptr : ir::findTarget(parts.front());

@@ -1,8 +1,8 @@
 # Read by ctest after it has listed a program's cases: which of them run beside others, and what comes first.
 #
 # Those that answer within a time run alone, and take the best of several tries (tests/unit/Pace.h); those that compute
-# for a time count the processor's, and run beside others. Those that measure kernels on the CPU take its lock in turns
-# (tuner/peaks/DeviceLock.h): ctest starts one at a time of them, so that none waits in vain, or says that it waits where
+# for a time count the processor's, and run beside others. Those that measure kernels on the CPU take its lock
+# (tuner/peaks/DeviceLock.h) one after another: ctest starts one at a time of them, so that none waits in vain, or says that it waits where
 # a test reads what is said. Those that use all cores by themselves come first. Those that wait for the lock are the
 # longest chain (half of all the time, on two cores), so they begin before what runs beside them, which goes by the
 # seconds that it takes on one core: the last ones are short, and no core is idle.

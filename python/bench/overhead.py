@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """What a call from Python costs over C++'s Session::run, with ten tensors of NumPy or torch on the CPU: nine inputs, whose
 first elements the model adds, and an output. The two alternate, in rounds of 1000; of their medians the least, which other
-processes lengthen least. On an AMD EPYC of 2.6 GHz it is 2.6 us for NumPy; more than 3 us there are too many.
+processes lengthen least. On an AMD EPYC of 2.6 GHz it is 2.6 us for NumPy; 3 us there are the goal.
 
 --most RATIO fails where it costs more than RATIO times what Python takes, in the same rounds, to look into those ten arrays
-by `memoryview`: 1.6 times on that machine, on a busy one as on a quiet one.
+by `memoryview`: 1.6 times on that machine, on a busy one as on a quiet one. ctest allows 2.4, for other processors.
 
 Usage: overhead.py [--most RATIO]
 """

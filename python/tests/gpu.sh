@@ -26,11 +26,13 @@ run() { # GROUP FILE [TESTS]
 }
 
 groups=()
-for name in $(python3 -c 'import architectures; print(*architectures.ARCHITECTURES)'); do
+names=$(python3 -c 'import architectures; print(*architectures.ARCHITECTURES)') || exit 1
+for name in $names; do
   run "models_$name" models "Architectures.test_${name}_f32" "Architectures.test_${name}_bf16" & groups+=($!)
 done
 for class in Generation Exported; do
-  for test in $(python3 -c "import unittest, test_torch_models as t; print(*unittest.TestLoader().getTestCaseNames(t.$class))"); do
+  names=$(python3 -c "import unittest, test_torch_models as t; print(*unittest.TestLoader().getTestCaseNames(t.$class))") || exit 1
+  for test in $names; do
     run "${class,,}_${test#test_}" models "$class.$test" & groups+=($!)
   done
 done

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compiling from Python on the CPU: progress, Ctrl-C, warnings, errors, plans, stores; the package's own edges.
 
-The second within which Ctrl-C ends is 2.5 here, of up to five tries, for machines with other work beside; SLACK=1 tests it as
+The second within which Ctrl-C ends is 2.5 here, of the faster of two tries, for machines with other work beside; SLACK=1 tests it as
 it is.
 """
 
@@ -90,7 +90,7 @@ class Tuning(unittest.TestCase):
             print(f"Ctrl-C ended a tuning in {took:.2f} s")
             return took
 
-        self.assertTrue(any(seconds() < SLACK for _ in range(5)))
+        self.assertTrue(any(seconds() < SLACK for _ in range(2)))
         children = pathlib.Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
         names = [pathlib.Path(f"/proc/{child}/comm").read_text().strip() for child in children]
         self.assertNotIn("kfuse-worker", names)

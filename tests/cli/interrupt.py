@@ -2,7 +2,7 @@
 """Signals while kfuse searches: it ends within a second with status 9 and one line, keeps what it measured, and leaves no process
 behind; a worker that was stopped, and a lock that somebody keeps, cost their time once.
 
-A second is 2.5 here, of up to five tries, for machines with other work beside; SLACK=1 tests it as it is.
+A second is 2.5 here, of the faster of two tries, for machines with other work beside; SLACK=1 tests it as it is.
 Usage: [SLACK=2.5] interrupt.py KFUSE MODELS
 """
 import ctypes
@@ -91,10 +91,10 @@ def interrupt(process, number, store=None, said=()):
 
 
 def ends_in_time(what, attempt):
-    """The first of up to five attempts that ends within a second is enough: where others compute, too, some are late."""
+    """One attempt may be late, where others compute, too; the next one has to end within a second."""
     seconds = []
     while not seconds or seconds[-1] >= slack:
-        assert len(seconds) < 5, f"{what} it took {min(seconds):.2f} s to end"
+        assert len(seconds) < 2, f"{what} it took {min(seconds):.2f} s to end"
         seconds.append(attempt())
     print(f"{what}: {seconds[-1]:.2f} s")
 

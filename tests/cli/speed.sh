@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A tool that answers at once: --help within 10 ms, explain within 0.15 s (0.1 s for a block of the benchmarks), a warm
 # start of a whole block within 0.1 s, for sm_90a as for the CPU.
-# What counts is the time of the processor, which other work beside lengthens by little, or a tenth of the wall's, should
+# What counts is the time of the processor, which other work beside lengthens by little, or a quarter of the wall's, should
 # it wait; the fastest of 30 tries, and the first one within its limit ends them. Limits are three times that, and as many times
 # more as this machine is slower than an AMD EPYC of 2.6 GHz; SLACK=1 tests them as they are. Usage: [SLACK=3] speed.sh KFUSE MODELS
 set -uo pipefail
@@ -13,7 +13,7 @@ spend() { # spend COMMAND...: sets `spent`, in milliseconds
   { time "$@" >"$work/out" 2>"$work/err"; } 2>"$work/time"
   status=$?
   read -r real user system <"$work/time"
-  computed=$((10#${user/./} + 10#${system/./})) waited=$((10#${real/./} / 10))
+  computed=$((10#${user/./} + 10#${system/./})) waited=$((10#${real/./} / 4))
   spent=$((computed > waited ? computed : waited))
   return $status
 }

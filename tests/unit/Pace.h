@@ -16,12 +16,12 @@ inline double wallMs() {
 }
 
 /// Milliseconds of `work`: of this process's threads, which other processes lengthen by little. Work that waits instead
-/// of computing counts as a tenth of the time that it takes.
+/// of computing counts as a quarter of the time that it takes.
 template <class Work> double millisecondsOf(const Work &work) {
   const double wall = wallMs();
   const std::clock_t start = std::clock();
   work();
-  return std::max(1e3 * static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, (wallMs() - wall) / 10);
+  return std::max(1e3 * static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, (wallMs() - wall) / 4);
 }
 
 /// How many times as long a fixed piece of work takes as on the machine where limits were set (an AMD EPYC of 2.6 GHz
@@ -51,12 +51,12 @@ template <class Work> double fastest(double limit, const Work &work) {
   return best;
 }
 
-/// Seconds of the wall from a moment on that `attempt` returns (in `wallMs`) to its end: of the fastest of up to 5
-/// attempts, and the first one within `limit` ends them. For what answers within a time, where busy processors
-/// can make some answers late.
+/// Milliseconds of the wall from a moment on that `attempt` returns (in `wallMs`) to its end: of the faster of two
+/// attempts; the second is made where the first one is not within `limit`. For what answers within a time, where busy
+/// processors can make some answers late.
 template <class Attempt> double soonest(double limit, const Attempt &attempt) {
   double best = INFINITY;
-  for (int i = 0; i < 5 && best >= limit; ++i)
+  for (int i = 0; i < 2 && best >= limit; ++i)
     best = std::min(best, attempt());
   return best;
 }

@@ -12,9 +12,9 @@ namespace {
 /// eighth is a tile of 128 rows and more.
 std::int64_t stepOf(std::int64_t power) { return power < 64 ? power : power < 1024 ? power / 4 : power / 8; }
 
-/// What a run may lose by the program of longer ones, however rare it is, as a multiple of what a program is worth: a
-/// share of 0.06 where there is one dimension. What was measured was up to 0.1 more than estimated.
-constexpr double mostLoss = 60;
+/// The share of its time that a run may lose by the program of longer ones, however rare it is. What was measured was
+/// up to 0.1 more than estimated.
+constexpr double mostLoss = 0.06;
 
 } // namespace
 
@@ -72,7 +72,7 @@ std::vector<std::int64_t> mergeRungs(std::span<const std::int64_t> rungs, std::s
     for (std::size_t first = top + 1; first-- > 0;) {
       if (const double own = us(first, first); weights[first] > 0 && own > 0) { // A program without kernels takes none.
         const double loss = us(first, top) / own - 1;
-        if (loss > mostLoss * worthKeeping)
+        if (loss > mostLoss)
           break;
         longer += weights[first] / all * loss;
       }

@@ -28,7 +28,7 @@ std::vector<std::size_t> planningOrder(std::size_t count, std::size_t middle);
 
 /// The rungs left when neighbours are merged, into the higher one: those with which runs that are weighted so take
 /// least time in the mean, as shares of a run's by a program of its own rung, where each program counts as
-/// `worthKeeping`, and none takes 60 times that more than by its own. `us(rung, top)` is the time of a run of the
+/// `worthKeeping`, and none takes 6 % more than by its own. `us(rung, top)` is the time of a run of the
 /// lengths of one rung by the program of another, or of its own.
 std::vector<std::int64_t> mergeRungs(std::span<const std::int64_t> rungs, std::span<const double> weights,
                                      double worthKeeping,

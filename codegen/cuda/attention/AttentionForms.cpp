@@ -92,4 +92,22 @@ std::string keyText(ValuePrinter &scope, const ReadBound &bound, int64_t more, i
   return "Index(" + within(sum + added, least, most) + ")";
 }
 
+std::string boundsText(ValuePrinter &scope, const KeyBounds &bounds, bool areOfRow, int64_t rows, int64_t keys) {
+  auto joined = [&](ArrayRef<ReadBound> read, bool moves, const std::string &function, int64_t more, int64_t least,
+                    int64_t otherwise) {
+    std::string text;
+    for (const ReadBound &bound : read)
+      if (bound.movesWithRow == moves && bound.isOfRow == areOfRow) {
+        const std::string one = keyText(scope, bound, bound.offset + more, least, keys);
+        text = text.empty() ? one : function + "(" + text + ", " + one + ")";
+      }
+    return text.empty() ? "Index(" + std::to_string(otherwise) + ")" : text;
+  };
+  const std::string firstKey = joined(bounds.firsts, false, "maximum", 0, 0, 0),
+                    firstOfRow = joined(bounds.firsts, true, "maximum", 0, -rows, -rows),
+                    endKey = joined(bounds.lasts, false, "minimum", 1, 0, keys),
+                    endOfRow = joined(bounds.lasts, true, "minimum", 1, -rows, keys);
+  return firstKey + ", " + firstOfRow + ", " + endKey + ", " + endOfRow;
+}
+
 } // namespace kfuse::codegen::cuda

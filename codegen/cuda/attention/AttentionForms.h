@@ -57,4 +57,10 @@ bool isAligned(const LinearGraph &graph, ir::Scalar load, unsigned dim);
 /// Text of an Index: the terms of `bound` and `more`, brought into [least, most]; the lines before it are printed.
 std::string keyText(ValuePrinter &scope, const ReadBound &bound, int64_t more, int64_t least, int64_t most);
 
+/// The text of four Indexes, for `rows` and `keys` of a problem: the largest first key that is read, of those that stay
+/// and of those that move with the row, and the smallest end of the last ones likewise. `areOfRow`: those that are read
+/// for each row, else the others.
+/// The lines before it are printed.
+std::string boundsText(ValuePrinter &scope, const KeyBounds &bounds, bool areOfRow, int64_t rows, int64_t keys);
+
 } // namespace kfuse::codegen::cuda

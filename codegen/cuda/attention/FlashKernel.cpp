@@ -251,34 +251,17 @@ private:
   void writeBounds() {
     writer.line("struct Bounds { Index firstKey, firstOfRow, endKey, endOfRow; };");
     writer.open("__device__ __forceinline__ Bounds bounds(Index batch) const");
-    const std::string values = boundTexts("0", false);
+    ValuePrinter scope = scopeOf(p.scores, "0", "0");
+    const std::string values = boundsText(scope, p.bounds, false, p.rows, p.keys);
     writer.line("return {" + values + "};");
     writer.close();
     if (!p.bounds.areOfRow())
       return;
     writer.open("__device__ __forceinline__ Bounds bounds(Index batch, Index row) const");
-    const std::string ofRow = boundTexts("row", true);
+    ValuePrinter rowScope = scopeOf(p.scores, "row", "0");
+    const std::string ofRow = boundsText(rowScope, p.bounds, true, p.rows, p.keys);
     writer.line("return {" + ofRow + "};");
     writer.close();
-  }
-  /// The ones that are read for each row, or the others.
-  std::string boundTexts(const std::string &row, bool areOfRow) {
-    ValuePrinter scope = scopeOf(p.scores, row, "0");
-    auto joined = [&](ArrayRef<ReadBound> bounds, bool moves, const std::string &function, int64_t more, int64_t least,
-                      int64_t otherwise) {
-      std::string text;
-      for (const ReadBound &bound : bounds)
-        if (bound.movesWithRow == moves && bound.isOfRow == areOfRow) {
-          const std::string one = keyText(scope, bound, bound.offset + more, least, p.keys);
-          text = text.empty() ? one : function + "(" + text + ", " + one + ")";
-        }
-      return text.empty() ? "Index(" + std::to_string(otherwise) + ")" : text;
-    };
-    const std::string firstKey = joined(p.bounds.firsts, false, "maximum", 0, 0, 0),
-                      firstOfRow = joined(p.bounds.firsts, true, "maximum", 0, -p.rows, -p.rows),
-                      endKey = joined(p.bounds.lasts, false, "minimum", 1, 0, p.keys),
-                      endOfRow = joined(p.bounds.lasts, true, "minimum", 1, -p.rows, p.keys);
-    return firstKey + ", " + firstOfRow + ", " + endKey + ", " + endOfRow;
   }
 
   /// Where new rows of the cache are, and how they get there.
