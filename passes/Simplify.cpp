@@ -64,7 +64,7 @@ struct SimplifyPass : PassWrapper<SimplifyPass, OperationPass<func::FuncOp>> {
         succeeded(rewrite(function, clean)) &&
         succeeded(rewrite(function, with({populateActivations, populateNorms, populateRotary}))) &&
         succeeded(rewrite(function, with({populateSinking, populateMatmul, populateRowOrder}))) &&
-        succeeded(rewrite(function, with({populateSinking, populateMatmul, populateSlices, populateColumnOrder}))) &&
+        succeeded(rewrite(function, with({populateSinking, populateMatmul, populateSlices, populateActOrder}))) &&
         succeeded(rewrite(function, with({populateSinking, populateMatmul, populateSlices, populateRanks}))));
   }
 };

@@ -9,7 +9,7 @@
 // Where it is dense across rows (a sum over columns), strips hold one element of neighbouring rows.
 #include "codegen/cpu/Costs.h"
 #include "codegen/cpu/Kernel.h"
-#include "codegen/cpu/RowPasses.h"
+#include "codegen/cpu/PassPlan.h"
 #include "codegen/cpu/ScalarFunctions.h"
 #include "codegen/cpu/Templates.h"
 #include "codegen/cpu/TileEmitter.h"
@@ -77,7 +77,7 @@ public:
   RowWriter(Kernel &kernel, const Tiling &tiling)
       : kernel(kernel), text(kernel.text), tiling(tiling), column(kernel.graph.graph.domain.reductionDim),
         extent(kernel.graph.extents()[column]),
-        passes(RowPasses::of(kernel.graph, fitsRowBuffer(kernel.graph, tiling))) {}
+        passes(PassPlan::of(kernel.graph, fitsRowBuffer(kernel.graph, tiling))) {}
 
   /// The row, or rows, of an item; `next` is the item after it.
   void write(const Names &item, const Names &next) { tiling.isAlong ? writeAlong(item, next) : writeAcross(item); }
@@ -262,7 +262,7 @@ private:
   Tiling tiling;
   unsigned column;
   int64_t extent;
-  RowPasses passes;
+  PassPlan passes;
   std::map<int, View> buffers; ///< Where saved nodes lie.
 };
 
@@ -276,7 +276,7 @@ constexpr Coefficients byHand;
 /// Modelled microseconds of one config.
 double estimate(const Region &region, const LinearGraph &graph, const TileConfig &config, const ir::Target &target) {
   Tiling tiling = tilingOf(graph, config);
-  RowPasses passes = RowPasses::of(graph, fitsRowBuffer(graph, tiling));
+  PassPlan passes = PassPlan::of(graph, fitsRowBuffer(graph, tiling));
   double points = static_cast<double>(graph.graph.domain.points());
   double rows = points / static_cast<double>(graph.extents()[graph.graph.domain.reductionDim]);
   double walks = static_cast<double>(passes.reductions.size()) + !passes.elementOutputs.empty();

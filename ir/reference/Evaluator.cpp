@@ -142,7 +142,7 @@ public:
   Result<std::vector<LazyTensor *>> build(mlir::Block &block) {
     std::vector<LazyTensor *> lazy;
     for (const HostTensor &argument : arguments)
-      lazy.push_back(&arena.make<StoredTensor>(argument));
+      lazy.push_back(&arena.make<CallersTensor>(argument));
     return build(block, lazy);
   }
 

@@ -45,7 +45,7 @@ void WholeTensor::compute(Line line, Number *out) {
     out[i] = in[i * line.stride];
 }
 
-void StoredTensor::compute(Line line, Number *out) {
+void CallersTensor::compute(Line line, Number *out) {
   if (isPacked(type)) {
     const PackedElements place(type, shape);
     for (; line.count > 0; line.first += line.stride, --line.count)

@@ -58,9 +58,9 @@ private:
 };
 
 /// A tensor as the caller stores it, which must outlive this. Fewer elements than the shape has are repeated.
-class StoredTensor : public LazyTensor {
+class CallersTensor : public LazyTensor {
 public:
-  explicit StoredTensor(const HostTensor &tensor) : LazyTensor(tensor.type, tensor.shape), tensor(tensor) {}
+  explicit CallersTensor(const HostTensor &tensor) : LazyTensor(tensor.type, tensor.shape), tensor(tensor) {}
 
 private:
   void compute(Line line, Number *out) override;

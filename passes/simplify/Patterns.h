@@ -25,7 +25,7 @@ void populateSlices(mlir::RewritePatternSet &patterns);
 /// populateRanks: never together.
 void populateRowOrder(mlir::RewritePatternSet &patterns);
 /// Columns of norms that were put into another order for a product are in it before.
-void populateColumnOrder(mlir::RewritePatternSet &patterns);
+void populateActOrder(mlir::RewritePatternSet &patterns);
 /// Matrix products: transposes become flags, expanded heads a grouped product.
 void populateMatmul(mlir::RewritePatternSet &patterns);
 /// Elementwise ops, rows and products take the fewest dimensions that describe them.

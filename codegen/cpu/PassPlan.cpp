@@ -1,4 +1,4 @@
-#include "codegen/cpu/RowPasses.h"
+#include "codegen/cpu/PassPlan.h"
 
 #include "codegen/cpu/ScalarFunctions.h"
 
@@ -16,7 +16,7 @@ class PassPlanner {
 public:
   explicit PassPlanner(const LinearGraph &graph) : graph(graph) {}
 
-  RowPasses plan(bool saves) {
+  PassPlan plan(bool saves) {
     findPasses();
     for (unsigned id = 0; id < graph.graph.nodes.size(); ++id)
       if (graph.graph.nodes[id].kind == ScalarNode::Kind::Reduce)
@@ -100,7 +100,7 @@ private:
   }
 
   const LinearGraph &graph;
-  RowPasses passes;
+  PassPlan passes;
   std::vector<unsigned> passOf; ///< By node: how many passes must be over before it can be computed.
   std::map<int, unsigned> firstPass;
   std::vector<int> lastVisit; ///< By node: the last pass that visited it, or -1.
@@ -108,6 +108,6 @@ private:
 
 } // namespace
 
-RowPasses RowPasses::of(const LinearGraph &graph, bool saves) { return PassPlanner(graph).plan(saves); }
+PassPlan PassPlan::of(const LinearGraph &graph, bool saves) { return PassPlanner(graph).plan(saves); }
 
 } // namespace kfuse::codegen::cpu

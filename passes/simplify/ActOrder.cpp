@@ -39,7 +39,7 @@ template <class Norm> LogicalResult orderBeforeNorm(GatherOp op, PatternRewriter
 
 } // namespace
 
-void populateColumnOrder(RewritePatternSet &patterns) {
+void populateActOrder(RewritePatternSet &patterns) {
   patterns.add(orderBeforeNorm<RmsNormOp>).add(orderBeforeNorm<LayerNormOp>);
 }
 

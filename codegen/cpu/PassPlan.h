@@ -6,14 +6,14 @@
 namespace kfuse::codegen::cpu {
 
 /// What each pass over a row computes.
-struct RowPasses {
+struct PassPlan {
   std::vector<std::vector<ir::Scalar>> reductions; ///< Per pass; the last pass has none and stores outputs.
   std::vector<std::vector<ir::Scalar>> saved;      ///< Per pass: values it leaves in row buffers for later ones.
   std::vector<unsigned> rowOutputs;                ///< Outputs with an element per row.
   std::vector<unsigned> elementOutputs;            ///< Outputs with an element per element of the row.
 
   /// With `saves`, a value that several passes need, and that takes longer to compute than to read, is saved.
-  static RowPasses of(const LinearGraph &graph, bool saves);
+  static PassPlan of(const LinearGraph &graph, bool saves);
 };
 
 } // namespace kfuse::codegen::cpu
