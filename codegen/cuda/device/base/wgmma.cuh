@@ -193,7 +193,7 @@ template <class First, class Second> struct TwoSides {
 };
 
 /// The blocks of a cluster that share operands: Config::clusterRows tiles down by Config::clusterColumns across, of one
-/// part of K. Blocks side by side read the same rows, blocks above each other the same columns: each brings its
+/// split of K. Blocks side by side read the same rows, blocks above each other the same columns: each brings its
 /// share and multicasts it to those that read the same.
 template <class Config> struct TileCluster {
   static constexpr int tall = Config::clusterRows, wide = Config::clusterColumns, blocks = tall * wide;
@@ -203,8 +203,8 @@ template <class Config> struct TileCluster {
 
   __device__ __forceinline__ explicit TileCluster(int rank)
       : first(rank / blocks * blocks), row(rank % blocks / wide), column(rank % wide) {}
-  /// The block at this one's place that has part `part` of K.
-  __device__ __forceinline__ int ofPart(int part) const { return part * blocks + row * wide + column; }
+  /// The block at this one's place that has split `split` of K.
+  __device__ __forceinline__ int ofSplit(int split) const { return split * blocks + row * wide + column; }
   /// The blocks that read the same rows.
   __device__ __forceinline__ unsigned short sameRow() const { return ((1u << wide) - 1) << (first + row * wide); }
   /// The blocks that read the same columns.

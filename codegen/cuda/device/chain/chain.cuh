@@ -158,7 +158,7 @@ private:
         place, [&](int i, const Chunk &at) { epilogue.end(Reduction{}, rows[i], totals[i], place.batch, rowOf(at)); });
   }
 
-  /// This warpgroup's accumulators over its K blocks, to its part.
+  /// This warpgroup's accumulators over its K blocks, to its partial sums.
   template <class Layer, class Release> __device__ __forceinline__ void sumUp(Release release) {
     const int warpgroup = warpInBlock() / 4, rowGroup = warpgroup % rowGroups, groupK = warpgroup / rowGroups;
     const int before = (groupK + Config::groupsK - ring.stage % Config::groupsK) % Config::groupsK;
@@ -188,22 +188,22 @@ private:
     stage(accumulators[0], rowGroup, groupK);
   }
 
-  /// Where the sum of a token and a column lies in a part: tokens change the eights of columns, so that neither those
-  /// who write nor those who read have bank conflicts.
+  /// Where the sum of a token and a column lies in partial sums: tokens change the eights of columns, so that neither
+  /// those who write nor those who read have bank conflicts.
   static __device__ __forceinline__ int placeOfSum(int token, int column) {
     return token * Config::tileRows + (column ^ (token / 2 % 4 * 8));
   }
 
   /// A lane holds two neighbouring tokens of columns lane / 4 and lane / 4 + 8 in every eight tokens.
   __device__ __forceinline__ void stage(const float (&accumulators)[accumulatorCount], int rowGroup, int groupK) const {
-    float *part = reinterpret_cast<float *>(dynamicShared() + Config::partialsOffset + groupK * partialBytes);
+    float *partial = reinterpret_cast<float *>(dynamicShared() + Config::partialsOffset + groupK * partialBytes);
     const int r = rowGroup * 64 + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4, c = threadIdx.x % 4 * 2;
 #pragma unroll
     for (int j = 0; j < Config::tileColumns / 8; ++j) {
       const float *from = &accumulators[j * 4];
       const int token = j * 8 + c;
-      part[placeOfSum(token, r)] = from[0], part[placeOfSum(token + 1, r)] = from[1];
-      part[placeOfSum(token, r + 8)] = from[2], part[placeOfSum(token + 1, r + 8)] = from[3];
+      partial[placeOfSum(token, r)] = from[0], partial[placeOfSum(token + 1, r)] = from[1];
+      partial[placeOfSum(token, r + 8)] = from[2], partial[placeOfSum(token + 1, r + 8)] = from[3];
     }
   }
 
@@ -239,12 +239,12 @@ private:
   /// Its row; past the edge, the last one.
   static __device__ __forceinline__ int rowOf(const Chunk &at) { return minimum(at.row, Config::M - 1); }
   static __device__ __forceinline__ Vector<float, vector> total(const Chunk &at) {
-    const float *part =
+    const float *partial =
         reinterpret_cast<const float *>(dynamicShared() + Config::partialsOffset) + placeOfSum(at.token, at.ofTile);
     Vector<float, vector> sum{};
 #pragma unroll
     for (int group = 0; group < Config::groupsK; ++group) {
-      const auto accumulators = *reinterpret_cast<const Vector<float, vector> *>(part + group * (partialBytes / 4));
+      const auto accumulators = *reinterpret_cast<const Vector<float, vector> *>(partial + group * (partialBytes / 4));
 #pragma unroll
       for (int j = 0; j < vector; ++j)
         sum[j] += accumulators[j];

@@ -138,12 +138,12 @@ template <class Config, class A, class B> struct GemmLowBits {
   }
 
   /// To shared memory, as [warp][m][n], a product's columns behind the other's.
-  __device__ __forceinline__ void stage(float *parts) const {
+  __device__ __forceinline__ void stage(float *partials) const {
 #pragma unroll
     for (int i = 0; i < panels; ++i)
 #pragma unroll
       for (int j = 0; j < eights; ++j)
-        stageAccumulators(parts + warp * partialSize + (j * 8 + inGroup * 2) * pitch + i * 16 + group, pitch,
+        stageAccumulators(partials + warp * partialSize + (j * 8 + inGroup * 2) * pitch + i * 16 + group, pitch,
                           accumulators[i][j]);
   }
 

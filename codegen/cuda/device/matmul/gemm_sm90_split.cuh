@@ -1,6 +1,6 @@
 // Matrix product on Hopper for few rows or few tiles: K is split over the blocks of a cluster and over the
 // warpgroups of a block, and partial sums are added through distributed shared memory, always in the same order. Blocks
-// of a cluster with the same part of K share operands by multicast.
+// of a cluster with the same split of K share operands by multicast.
 //
 // Two warps, one for each operand, keep a ring of tiles full by TMA; consumer warpgroups take every other K block.
 // "Rows" are the 64-row side of the instruction: along M, or, with few tokens, along N (swapped). Two products of the
@@ -31,7 +31,7 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
   static constexpr int tileM = Config::swapped ? Config::tileColumns : Config::tileRows;
   static constexpr int tileN = Config::swapped ? Config::tileRows : Config::tileColumns;
   static constexpr int products = Rows::operands * Columns::operands, ofProduct = tileN / products;
-  static constexpr int pitch = (tileN + 15) / 16 * 16 + (Config::swapped ? 4 : 8), partBytes = tileM * pitch * 4;
+  static constexpr int pitch = (tileN + 15) / 16 * 16 + (Config::swapped ? 4 : 8), partialBytes = tileM * pitch * 4;
   static_assert(Config::threads == consumerThreads + 64);
   // A warpgroup may wait for a stage once it has seen the stage's tile before: with an odd ring that tile is the other
   // group's, may come late, and the wait would end at the phase before it.
@@ -42,14 +42,14 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
 
   Ring<Config> ring;
   Cluster cluster{clusterBlocks > 1 ? static_cast<int>(blockInCluster()) : 0};
-  int part = cluster.first / Cluster::blocks; ///< The split of K.
+  int split = cluster.first / Cluster::blocks; ///< This block's, of K.
   // Tiles of the same weights are neighbours. Their blocks start together, and together ask for the weights, which go
   // ahead of the kernel before: 20 layers of five times 256 x 1024 x 1024 take 138.6 us, and 145.2 us with neighbours
   // that share activations (which all blocks ask for at once, behind their wait).
   int tile = blockIdx.x / clusterBlocks, inBatch = tile % (tall * wide), batch = tile / (tall * wide);
   int row = (Config::swapped ? inBatch / wide : inBatch % tall) * clusterHeight + cluster.row * height;
   int column = (Config::swapped ? inBatch % wide : inBatch / tall) * clusterWidth + cluster.column * width;
-  int firstK = tilesK * part / blocksK, countK = tilesK * (part + 1) / blocksK - firstK;
+  int firstK = tilesK * split / blocksK, countK = tilesK * (split + 1) / blocksK - firstK;
 
   __device__ __forceinline__ GemmSm90Split() {
     ring.tiles = sharedAddress(dynamicShared());
@@ -134,7 +134,7 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
   };
   __device__ __forceinline__ Chunk chunk(int number) const {
     constexpr int chunksOfRow = ofProduct / vector, chunks = tileM * chunksOfRow;
-    const int place = (number * blocksK + part) * consumerThreads + threadIdx.x, at = place < chunks ? place : 0;
+    const int place = (number * blocksK + split) * consumerThreads + threadIdx.x, at = place < chunks ? place : 0;
     Chunk chunk{at / chunksOfRow, at % chunksOfRow * vector, 0, 0, 0, false};
     chunk.row = (Config::swapped ? column : row) + chunk.m;
     chunk.column = (Config::swapped ? row : column) + chunk.n;
@@ -172,7 +172,7 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
       float accumulators[inFlight][vector * products] = {};
 #pragma unroll
       for (int u = 0; u < inFlight; ++u)
-        addParts(accumulators[u], chunk(first + u));
+        addPartials(accumulators[u], chunk(first + u));
       if (blocksK > 1 && first + inFlight >= chunksOfThread) {
         warpgroupFenceOperand(accumulators);
         doneReading();
@@ -194,14 +194,15 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
   __device__ __forceinline__ bool addGroups(float (&accumulators)[accumulatorCount]) const {
     if constexpr (Config::groupsK == 1)
       return true;
-    Vector<float, 4> *parts = reinterpret_cast<Vector<float, 4> *>(dynamicShared()) + threadIdx.x % 128;
-    auto partOf = [&](int group) {
-      return parts + ((group - 1) * rowGroups + rowGroup) * (accumulatorCount / 4) * 128;
+    Vector<float, 4> *partials = reinterpret_cast<Vector<float, 4> *>(dynamicShared()) + threadIdx.x % 128;
+    auto partialOf = [&](int group) {
+      return partials + ((group - 1) * rowGroups + rowGroup) * (accumulatorCount / 4) * 128;
     };
     if (groupK > 0)
 #pragma unroll
       for (int i = 0; i < accumulatorCount; i += 4)
-        partOf(groupK)[i / 4 * 128] = {accumulators[i], accumulators[i + 1], accumulators[i + 2], accumulators[i + 3]};
+        partialOf(groupK)[i / 4 * 128] = {accumulators[i], accumulators[i + 1], accumulators[i + 2],
+                                          accumulators[i + 3]};
     syncNamed(1, consumerThreads);
     if (groupK > 0)
       return false;
@@ -209,10 +210,10 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
     for (int group = 1; group < Config::groupsK; ++group)
 #pragma unroll
       for (int i = 0; i < accumulatorCount; i += 4) {
-        const Vector<float, 4> part = partOf(group)[i / 4 * 128];
+        const Vector<float, 4> partial = partialOf(group)[i / 4 * 128];
 #pragma unroll
         for (int j = 0; j < 4; ++j)
-          accumulators[i + j] += part[j];
+          accumulators[i + j] += partial[j];
       }
     return true;
   }
@@ -274,8 +275,8 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
   }
 
 private:
-  /// Adds all parts of K, always in the same order.
-  __device__ __forceinline__ void addParts(float (&accumulators)[vector * products], const Chunk &at) const {
+  /// Adds the sums of all splits, always in the same order.
+  __device__ __forceinline__ void addPartials(float (&accumulators)[vector * products], const Chunk &at) const {
     const unsigned first = ring.tiles + (at.m * pitch + at.n) * 4;
 #pragma unroll
     for (int block = 0; block < blocksK; ++block)
@@ -283,30 +284,30 @@ private:
       for (int group = 0; group < Config::groupsK; ++group)
 #pragma unroll
         for (int j = 0; j < vector * products; j += 4) {
-          float part[4];
-          unsigned from = first + group * partBytes + (j / vector * ofProduct + j % vector) * 4;
+          float partial[4];
+          unsigned from = first + group * partialBytes + (j / vector * ofProduct + j % vector) * 4;
           if constexpr (blocksK > 1)
-            loadCluster(part, inBlock(from, cluster.ofPart(block)));
+            loadCluster(partial, inBlock(from, cluster.ofSplit(block)));
           else
-            loadOwn(part, from);
+            loadOwn(partial, from);
 #pragma unroll
           for (int u = 0; u < 4; ++u)
-            accumulators[j + u] += part[u];
+            accumulators[j + u] += partial[u];
         }
   }
 
   /// A lane holds two neighbouring columns of rows lane / 4 and lane / 4 + 8 in every eight columns.
   __device__ __forceinline__ void stage(const float (&accumulators)[accumulatorCount]) const {
-    float *part = reinterpret_cast<float *>(dynamicShared() + groupK * partBytes);
+    float *partial = reinterpret_cast<float *>(dynamicShared() + groupK * partialBytes);
     int r = rowGroup * 64 + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4, c = threadIdx.x % 4 * 2;
 #pragma unroll
     for (int j = 0; j < Config::tileColumns / 8; ++j) {
       const float *from = &accumulators[j * 4];
       if constexpr (Config::swapped) {
-        float *to = part + (j * 8 + c) * pitch + r;
+        float *to = partial + (j * 8 + c) * pitch + r;
         to[0] = from[0], to[pitch] = from[1], to[8] = from[2], to[pitch + 8] = from[3];
       } else {
-        float *to = part + r * pitch + j * 8 + c;
+        float *to = partial + r * pitch + j * 8 + c;
         *reinterpret_cast<Vector<float, 2> *>(to) = {from[0], from[1]};
         *reinterpret_cast<Vector<float, 2> *>(to + 8 * pitch) = {from[2], from[3]};
       }

@@ -123,12 +123,12 @@ template <class Config, class A, class B> struct GemmStream {
   }
 
   /// To shared memory, as [warp][m][n], a product's columns behind the other's.
-  __device__ __forceinline__ void stage(float *parts) const {
+  __device__ __forceinline__ void stage(float *partials) const {
 #pragma unroll
     for (int i = 0; i < panels; ++i)
 #pragma unroll
       for (int j = 0; j < eights; ++j)
-        stageAccumulators(parts + warp * partialSize + (j * 8 + inGroup * 2) * pitch + i * 16 + group, pitch,
+        stageAccumulators(partials + warp * partialSize + (j * 8 + inGroup * 2) * pitch + i * 16 + group, pitch,
                           accumulators[i][j]);
   }
 
@@ -210,8 +210,8 @@ __device__ __forceinline__ void streamProduct(const A &a, const B &b, unsigned c
     }
 
   mark(Moment::hasAccumulators);
-  float *parts = reinterpret_cast<float *>(dynamicShared());
-  kernel.stage(parts);
+  float *partials = reinterpret_cast<float *>(dynamicShared());
+  kernel.stage(partials);
   __syncthreads();
 #pragma unroll 1
   for (int number = threadIdx.x; number < Chunk::count; number += Config::threads) {
@@ -222,11 +222,11 @@ __device__ __forceinline__ void streamProduct(const A &a, const B &b, unsigned c
       epilogue.load(x, kernel.batch, chunk.m, chunk.n, chunk.lanes);
     Vector<float, vector * B::products> acc{};
 #pragma unroll
-    for (int part = 0; part < split; ++part)
+    for (int warp = 0; warp < split; ++warp)
 #pragma unroll
       for (int product = 0; product < B::products; ++product) {
         const Vector<float, vector> accumulators = *reinterpret_cast<const Vector<float, vector> *>(
-            parts + part * Kernel::partialSize + chunk.m * Kernel::pitch + product * Chunk::width + chunk.inBlock);
+            partials + warp * Kernel::partialSize + chunk.m * Kernel::pitch + product * Chunk::width + chunk.inBlock);
 #pragma unroll
         for (int j = 0; j < vector; ++j)
           acc[product * vector + j] += accumulators[j];

@@ -41,7 +41,7 @@ __device__ __forceinline__ void gemv(const A &a, const B &b, const Epilogue &epi
   constexpr int chunks = Config::K / width, step = 32 * unroll * Config::split, warps = Config::threads / 32;
   constexpr int groups = warps / Config::split;
   static_assert(Config::K % width == 0 && warps % Config::split == 0);
-  __shared__ float parts[warps][M][outputs];
+  __shared__ float partials[warps][M][outputs];
 
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = warp / Config::split;
   const Index batch = blockIdx.y, first = (Index(blockIdx.x) * groups + group) * ofProduct;
@@ -121,7 +121,7 @@ __device__ __forceinline__ void gemv(const A &a, const B &b, const Epilogue &epi
       for (int mask = 16; mask > 0; mask /= 2)
         sum += shuffleXor(sum, mask);
       if (lane == 0)
-        parts[warp][m][i] = sum;
+        partials[warp][m][i] = sum;
     }
   __syncthreads();
   if (threadIdx.x >= groups * M)
@@ -135,10 +135,10 @@ __device__ __forceinline__ void gemv(const A &a, const B &b, const Epilogue &epi
   epilogue.load(x, batch, m, n, lanes);
   Vector<float, outputs> acc{};
 #pragma unroll
-  for (int part = 0; part < Config::split; ++part)
+  for (int sharer = 0; sharer < Config::split; ++sharer)
 #pragma unroll
     for (int i = 0; i < outputs; ++i)
-      acc[i] += parts[finished * Config::split + part][m][i];
+      acc[i] += partials[finished * Config::split + sharer][m][i];
   epilogue.apply(x, acc, batch, m, n, lanes);
   mark(Moment::ends);
 }

@@ -36,11 +36,11 @@ struct PartialSums {
     for (int i = 0; i < blocks; ++i)
 #pragma unroll
       for (int j = 0; j < accumulatorCount; j += 4) {
-        float part[4];
-        loadRelaxed(part, from + (i * accumulatorCount + j) * 8);
+        float partial[4];
+        loadRelaxed(partial, from + (i * accumulatorCount + j) * 8);
 #pragma unroll
         for (int u = 0; u < 4; ++u)
-          to[i][j + u] = part[u];
+          to[i][j + u] = partial[u];
       }
   }
 
@@ -54,16 +54,16 @@ struct PartialSums {
     constexpr int all = blocks * accumulatorCount / 4;
 #pragma unroll
     for (int first = 0; first < all; first += together) {
-      float parts[together][4];
+      float partials[together][4];
 #pragma unroll
       for (int u = 0; u < together && first + u < all; ++u)
-        loadRelaxed(parts[u], from + (first + u) * 32);
+        loadRelaxed(partials[u], from + (first + u) * 32);
 #pragma unroll
       for (int u = 0; u < together && first + u < all; ++u)
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
           const int sum = (first + u) * 4 + j;
-          to[sum / accumulatorCount][sum % accumulatorCount] += parts[u][j];
+          to[sum / accumulatorCount][sum % accumulatorCount] += partials[u][j];
         }
     }
   }
