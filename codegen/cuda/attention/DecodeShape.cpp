@@ -45,12 +45,13 @@ struct Coefficients {
   double smShare = 2.3;                    ///< What one SM reaches, in its share of that rate.
   double unevenShare = 0.26;               ///< What shows of the blocks that the busiest SM has more than the others.
   double paddingShare = 0.11;              ///< What shows of keys past the end.
-  double deepBytes = 160e3;                ///< More on their way to an SM are in each other's way,
-  double deepShare = 0.075;                ///< by so much for each time as many.
+  double deepBytes = 160e3;                ///< More bytes on their way to an SM hold each other up.
+  double deepShare = 0.075;                ///< How much longer they take for each time as many.
   double turnUs = 0.018;                   ///< 16 keys of each of four warps; eight hide it.
   double clusterUs = 1.7;                  ///< Sums on their way to another block of the cluster.
   double firstSumsUs = 1.3, sumsUs = 0.14; ///< The same through memory, and for each split.
   double turnOfSumsUs = 0.28, atOnce = 8;  ///< From 16 splits on, for each eight.
+  double extendedUnevenShare = 0.3, extendedPaddingShare = 0.1; ///< The first two of estimateExtendedUs(), by hand.
 };
 constexpr Coefficients h200;
 
@@ -95,8 +96,7 @@ double DecodeShape::combineUs() const {
 }
 
 /// Where queries or new rows are computed, too, or tiles loaded ahead of the wait. Behind the kernel ahead more of the
-/// tiles are there at once: all SMs are to be busy and as much on its way as there is room for. The shares of what is
-/// uneven and of padding are by hand. In a Llama block of
+/// tiles are there at once: all SMs are to be busy and as much on its way as there is room for. In a Llama block of
 /// 4096 keys 12 splits in three stages of four warps take 6.4 us, and its run 122.9; 16 in two stages of eight take 7.1
 /// and 124.5, 24 splits 9.1 and more. The first eight hold both of the former; estimateUs() begins with 8 (7.4 us).
 double DecodeShape::estimateExtendedUs(const Region &region, const DecodeProblem &p, const ir::Target &target) const {
@@ -112,8 +112,8 @@ double DecodeShape::estimateExtendedUs(const Region &region, const DecodeProblem
   const double waves = blocks / (atOnce * target.multiprocessors), uneven = std::ceil(waves) / waves;
   const double padding = tiles * ofTile / keysOfWarp;
   return target.launchUs + combineUs() +
-         streamUs(region.bytesRead, region.bytesWritten, inFlight, target) * (0.7 + 0.3 * uneven) *
-             (0.9 + 0.1 * padding);
+         streamUs(region.bytesRead, region.bytesWritten, inFlight, target) *
+             (1 + h200.extendedUnevenShare * (uneven - 1)) * (1 + h200.extendedPaddingShare * (padding - 1));
 }
 
 } // namespace kfuse::codegen::cuda

@@ -29,14 +29,16 @@ int64_t valueStride(const FlashProblem &p) { return static_cast<int64_t>(llvm::a
 /// sweeps were not kept). Those of wgmma are WgmmaTerms, but for its shares.
 struct Coefficients {
   double exponentials = 16, instructions = 128; ///< That an SM issues in a clock.
+  double ofWeight = 5, ofWgmmaWeight = 3; ///< Instructions of a score beside its exponential: scaled, masked, added.
+  double ofCopy = 6;                      ///< Those of 16 bytes that are copied and read as fragments.
   // mma.sync.
-  double behind = 0.4, warpsBehind = 12;  ///< So much of the shorter of products and weights is behind the longer one,
-                                          ///< with two warps of an SM and so many more.
-  double warpsBusy = 8;                   ///< Two warps keep a quarter of an SM at work.
-  double barriersUs = 0.25;               ///< A tile's.
-  double waitShare = 0.02;                ///< Copies are waited for now and then, less with more stages.
-  double loadUs = 0.8, loadAloneUs = 1.4; ///< Several tiles arrive; from memory, where one block alone reads them.
-  double startUs = 1.5;                   ///< A block's first tiles and its results.
+  double behind = 0.4, warpsBehind = 12;    ///< How much of the shorter of products and weights the longer one hides,
+                                            ///< with two warps of an SM and so many more.
+  double warpsBusy = 8;                     ///< Two warps keep a quarter of an SM at work.
+  double barriersUs = 0.25;                 ///< A tile's.
+  double waitShare = 0.02;                  ///< Copies are waited for now and then, less with more stages.
+  double loadUs = 0.8, loadAloneUs = 1.4;   ///< Several tiles arrive; from memory, where one block alone reads them.
+  double startUs = 1.5;                     ///< A block's first tiles and its results.
   double arrivalUs = 2, l2BytesPerUs = 3e6; ///< What splits leave in the last-level cache.
   // Plain FMAs.
   double fmaShare = 0.5;  ///< Shared memory gives 16 bytes for 8 to 16 products.
@@ -54,7 +56,7 @@ struct Coefficients {
 constexpr Coefficients h100;
 
 /// Share of the nominal rate that mma.sync reaches: Hopper and datacenter Blackwell keep the rest for instructions of
-/// their own.
+/// their own. Hopper's is of the sweep of mma.sync's kernels above, the others are guesses.
 double mmaShare(const ir::Target &target) {
   if (target.capability >= 100 && target.capability < 120)
     return 0.3;
@@ -113,16 +115,15 @@ int64_t FlashShape::blocksPerSm(const FlashProblem &p, const ir::Target &target)
   const int64_t byShared = (target.sharedBytesPerBlock + 1024) / (sharedBytes(p) + 1024);
   if (isWgmma) // setmaxnreg deals out all registers that its threads have at the start.
     return std::min(byShared, resident);
-  const auto ofThread = static_cast<int64_t>(llvm::alignTo(std::min(heldRegisters(p) + besideOfMma, mostRegisters), 8));
+  const int64_t counted = std::clamp<int64_t>(heldRegisters(p) + besideOfMma, 1, mostRegisters),
+                ofThread = ceilDiv(counted, 8) * 8;
   const int64_t most = std::min<int64_t>(target.threadsPerSm, target.registersPerSm / ofThread);
   return std::min(byShared, most / threads());
 }
 
 bool FlashShape::fits(const FlashProblem &p, const ir::Target &target) const {
-  // NVRTC 13.0 spills what takes all registers, two times 16 rows and 64 keys of heads of 128, but for sm_90a.
-  const int64_t ofMma = target.capability == 90 ? mostRegisters : mostRegisters - 7;
   // setmaxnreg leaves each consumer of wgmma so many.
-  const int64_t most = !isWgmma ? ofMma : resident > 1 ? 104 : warps == 8 ? 240 : 160;
+  const int64_t most = !isWgmma ? mostRegisters : resident > 1 ? 104 : warps == 8 ? 240 : 160;
   return heldRegisters(p) + (isWgmma ? besideOfWgmma : besideOfMma) <= most &&
          sharedBytes(p) <= target.sharedBytesPerBlock && blocksPerSm(p, target) >= (isWgmma ? resident : 1);
 }
@@ -144,13 +145,14 @@ int64_t FlashShape::tilesOf(const FlashProblem &p, int64_t row) const {
 
 int64_t FlashShape::together(const FlashProblem &p, const ir::Target &target) const {
   constexpr int64_t leastTiles = 4; // With 2 and 3, which wait for memory more, keys come too fast at first.
+  constexpr double l2Share = 0.6;   // Of the last-level cache, for keys and values of those that run together.
   constexpr int64_t leastPart = 8;  // The last tile lacks an eighth of all rows or more: measured of 448 rows alone.
   const int64_t tiles = ceilDiv(p.rows, rows), lacking = tiles * rows - p.rows;
   if (p.bounds.areAll() && (tiles < leastTiles || lacking * leastPart < tiles * rows))
     return sharers;
   const double bytes =
       static_cast<double>(p.keys * (p.keySize + p.valueSize) * 2 * p.keyBatches()) / static_cast<double>(p.batches());
-  int64_t most = std::clamp<int64_t>(static_cast<int64_t>(target.l2Bytes * 0.6 / bytes), sharers, p.batches());
+  int64_t most = std::clamp<int64_t>(static_cast<int64_t>(target.l2Bytes * l2Share / bytes), sharers, p.batches());
   while (p.batches() % most != 0 || most % sharers != 0)
     --most;
   return most;
@@ -169,13 +171,13 @@ double FlashShape::estimateUs(const Region &region, const FlashProblem &p, const
   const double ofScore =
       p.scale ? 0 : instructionsOf(p.scores, p.bounds.seen, [&](ir::Scalar s) { return s == p.scoreProduct; });
   const double rescaled = static_cast<double>(p.valueSize) / static_cast<double>(keys);
-  const double copies = static_cast<double>(keys) * elements / 8 * 6; // Instructions.
+  const double copies = static_cast<double>(keys) * elements / 8 * h100.ofCopy; // Instructions.
   auto weightsUs = [&](double instructions) {
     return pairs * (1 / h100.exponentials + (instructions + ofScore + rescaled) / h100.instructions) / clocksPerUs;
   };
   if (isWgmma)
-    return estimateWgmmaUs(region, p, target, weightsUs(3));
-  const double vectorUs = weightsUs(5) + copies / h100.instructions / clocksPerUs;
+    return estimateWgmmaUs(region, p, target, weightsUs(h100.ofWgmmaWeight));
+  const double vectorUs = weightsUs(h100.ofWeight) + copies / h100.instructions / clocksPerUs;
   if (isScalar)
     return estimateScalarUs(region, p, target, vectorUs);
   const double resident =

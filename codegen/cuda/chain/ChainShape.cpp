@@ -47,12 +47,12 @@ namespace {
 /// as estimated, the first one 0.86 (docs/experiments.md).
 struct Coefficients {
   double startUs = 2;        ///< A chain's start.
-  double exchangeUs = 1.15;  ///< A result on its way to the blocks of its cluster,
-  double elementUs = 0.025;  ///< and for each element of a thread.
+  double exchangeUs = 1.15;  ///< A result on its way to the blocks of its cluster.
+  double elementUs = 0.025;  ///< The same for each element of a thread.
   double reductionUs = 0.6;  ///< A total to them and theirs here.
   double mathShare = 0.736;  ///< What is reached of the nominal rate.
-  double kBlockUs = 0.155;   ///< A warpgroup's products of a K block,
-  double columnUs = 0.0004;  ///< and for each column.
+  double kBlockUs = 0.155;   ///< A warpgroup's products of a K block.
+  double columnUs = 0.0004;  ///< The same for each column.
   double memoryShare = 0.89; ///< What is reached of the nominal HBM bandwidth.
 };
 constexpr Coefficients hopper;

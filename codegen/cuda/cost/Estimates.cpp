@@ -30,8 +30,8 @@ namespace {
 /// was not kept).
 struct Coefficients {
   double busShare = 0.88, issueShare = 0.75; ///< Shares of nominal rates.
-  double latencyUs = 0.45;                   ///< A load's,
-  double usPerInstruction = 2 / 1755.;       ///< and that of each instruction that follows it in its thread.
+  double latencyUs = 0.45;                   ///< A load's.
+  double usPerInstruction = 2 / 1755.;       ///< That of each instruction that follows a load in its thread.
   double startUs = 0.14;                     ///< An SM starts a block in 280 clocks.
   double sharpness = 6;                      ///< Terms within 10 % of each other add 12 %.
   double shown = 0.4;                        ///< What shows of the first part's latency; the rest overlaps the launch.

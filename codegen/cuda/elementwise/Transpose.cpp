@@ -1,6 +1,7 @@
 // cuda.transpose: elementwise regions that read an operand along another dimension than they write.
 #include "codegen/KernelLimits.h"
 #include "codegen/cuda/cost/Estimates.h"
+#include "codegen/cuda/elementwise/PointwiseText.h"
 #include "codegen/cuda/elementwise/Templates.h"
 #include "codegen/cuda/elementwise/UnalignedTranspose.h"
 #include "codegen/cuda/text/ChunkPrinter.h"
@@ -23,13 +24,6 @@ constexpr int64_t mostAccessBytes = 16;
 constexpr int64_t leastExtent = 8; ///< Fewer points and plain loads share their sectors anyway.
 constexpr int64_t mostWords = 96;  ///< Registers for one thread's operands.
 constexpr size_t mostCandidates = 32;
-
-std::vector<Scalar> valuesOf(const LinearGraph &graph) {
-  std::vector<Scalar> values;
-  for (const ir::ScalarOutput &output : graph.graph.outputs)
-    values.push_back(output.value);
-  return values;
-}
 
 /// The dimension along which most bytes are dense that are not dense along the last one; the results' is the last.
 std::optional<unsigned> transposedDim(const LinearGraph &graph) {

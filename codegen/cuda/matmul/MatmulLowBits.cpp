@@ -1,4 +1,5 @@
 // cuda.matmul_low_bits: products of few rows with weights of 4 or 8 bits, which become floats in registers.
+#include "codegen/KernelLimits.h"
 #include "codegen/cuda/cost/Estimates.h"
 #include "codegen/cuda/matmul/LowBitSide.h"
 #include "codegen/cuda/matmul/Streamed.h"
@@ -18,29 +19,15 @@ namespace {
 constexpr size_t mostCandidates = 24;
 constexpr int64_t lineBytes = 64; ///< What a warp takes of a column at a time: sixteen bytes for each of four lanes.
 
-/// A thread holds for each panel its K blocks in flight, and what eight more rows take. Twelve configs were compiled
-/// (one product, INT4, bf16, groups of 32 and 128, sm_90a, NVRTC 13.0): those that hold eight or fewer do not spill,
-/// and those of four panels and two K blocks for 16 rows, which hold twelve, do.
-constexpr int64_t mostHeld = 8;
-bool holdsPanels(const MatmulProblem &problem, const TileConfig &config) {
-  return config["panels"] * problem.count() * (config["unroll"] + rowsOf(problem) / 8 - 1) <= mostHeld;
+/// Registers of a thread that device/matmul/gemm_low_bits.cuh declares: K blocks of weights in flight, each column's
+/// with a scale and a zero; the left operand as it came and in pairs, sums and accumulators of each eight rows; two
+/// columns' floats.
+int64_t declaredRegisters(const MatmulProblem &problem, const LowBitOperand &weights, const TileConfig &config) {
+  const int64_t panels = config["panels"] * problem.count(), eights = rowsOf(problem) / 8,
+                pairs = weights.perAccess() / 2;
+  return config["unroll"] * panels * 12 + eights * (2 * pairs + 4 + 4 * panels) + 2 * pairs;
 }
-
-/// A thread's registers as the estimate of an SM's blocks has them: for each panel, for each K block in flight, and for
-/// the left operand as it came and in pairs. ptxas reports 57 to 255 for sm_90a; the sum is within 20 of them, for 16
-/// rows up to 35 below, and on their side of 128, where two blocks of eight warps fit an SM.
-int64_t registersOf(const MatmulProblem &problem, const LowBitOperand &weights, const TileConfig &config) {
-  const int64_t panels = config["panels"] * problem.count(), moreRows = rowsOf(problem) / 8 - 1,
-                pairs = weights.perAccess() / 2, unroll = config["unroll"];
-  return 3 + 3 * pairs / 2 + 11 * panels + unroll * (8 + 11 * panels) + moreRows * (2 * pairs + 4 * panels + 8);
-}
-
-int64_t blocksPerSm(const MatmulProblem &problem, const LowBitOperand &weights, const TileConfig &config,
-                    const ir::Target &target) {
-  const int64_t threads = threadsOf(config), registers = (registersOf(problem, weights, config) + 7) / 8 * 8;
-  return std::min({target.registersPerSm / (registers * threads), target.threadsPerSm / threads,
-                   (target.sharedBytesPerBlock + 1024) / (sharedBytes(problem, config) + 1024)});
-}
+constexpr int64_t besideDeclared = 40; ///< Addresses and the loop, as of cuda.gemv.
 
 /// What the estimate knows of an H200: the terms of cuda.matmul_stream that are the same here (MatmulStream.cpp); of
 /// instructions by hand (commit f1ce79e; no sweep was kept).
@@ -52,8 +39,29 @@ struct Coefficients {
   double sumUs = 1.3e-4; ///< One of all warps' partial sums.
   /// Instructions: 1.4 make a float of a weight. Each K block's left operand is loaded and paired by every warp.
   double perWeight = 1.6, perProduct = 0.125, perPair = 1.6;
+  /// Registers that a thread takes, for how many blocks an SM has: of it, of a pair of a K block's elements, a panel, a
+  /// K block in flight and its panels; of eight more rows the same. What 12 configs took is within 20 of the sum, for
+  /// 16 rows up to 35 above it, and on its side of 128, where two blocks of eight warps fit an SM (NVRTC 13.0, sm_90a).
+  double ofThread = 3, ofPair = 1.5, ofPanel = 11, ofKBlock = 8, ofPanelOfKBlock = 11;
+  double ofMoreRows = 8, ofTheirPair = 2, ofTheirPanel = 4;
 };
 constexpr Coefficients h200;
+
+int64_t registersOf(const MatmulProblem &problem, const LowBitOperand &weights, const TileConfig &config) {
+  const auto panels = static_cast<double>(config["panels"] * problem.count()),
+             pairs = static_cast<double>(weights.perAccess()) / 2, unroll = static_cast<double>(config["unroll"]),
+             moreEights = static_cast<double>(rowsOf(problem) / 8 - 1);
+  return static_cast<int64_t>(h200.ofThread + h200.ofPair * pairs + h200.ofPanel * panels +
+                              unroll * (h200.ofKBlock + h200.ofPanelOfKBlock * panels) +
+                              moreEights * (h200.ofMoreRows + h200.ofTheirPair * pairs + h200.ofTheirPanel * panels));
+}
+
+int64_t blocksPerSm(const MatmulProblem &problem, const LowBitOperand &weights, const TileConfig &config,
+                    const ir::Target &target) {
+  const int64_t threads = threadsOf(config), registers = (registersOf(problem, weights, config) + 7) / 8 * 8;
+  return std::min({target.registersPerSm / (registers * threads), target.threadsPerSm / threads,
+                   (target.sharedBytesPerBlock + 1024) / (sharedBytes(problem, config) + 1024)});
+}
 
 /// Modelled microseconds: HBM at the depth of the loads in flight, or what the lanes issue for each weight, and the
 /// warps' turns and partial sums as cuda.matmul_stream has them.
@@ -118,7 +126,8 @@ std::vector<EstimatedConfig> MatmulLowBitsTemplate::space(const Region &region, 
       for (int64_t unroll : {1, 2, 4}) {
         const TileConfig config{{"split", split}, {"panels", panels}, {"unroll", unroll}};
         const bool isTooWide = panels > 1 && panels * panelColumns >= 2 * problem.N;
-        if (!isTooWide && holdsPanels(problem, config) && blocksPerSm(problem, weights, config, target) >= 1)
+        if (!isTooWide && declaredRegisters(problem, weights, config) + besideDeclared <= mostRegisters &&
+            blocksPerSm(problem, weights, config, target) >= 1)
           all.emplace_back(estimate(region, problem, weights, config, target), config);
       }
   return all;

@@ -53,8 +53,8 @@ int64_t sharedBytes(const MatmulProblem &problem, const LowBitSide &weights, con
 /// by hand, without a sweep. A speedup is over the target's nominal HBM bandwidth.
 struct Coefficients {
   double mathShare = 0.85;    ///< The share reached of the tensor cores' rate.
-  double narrowShare = 0.375; ///< The share of that which a tile of no columns would reach,
-  double fullColumns = 100;   ///< and how many columns reach it all.
+  double narrowShare = 0.375; ///< The share of that which a tile of no columns would reach.
+  double fullColumns = 100;   ///< How many columns reach it all.
   double l2Speedup = 3.1;     ///< Reads from the L2.
   double startUs = 1.2;       ///< A kernel's start.
   double finishUs = 1.2;      ///< A tile's end, which ping-pong hides but for the last.

@@ -126,8 +126,8 @@ double patchOf(const Problem &problem, const TileConfig &config, int64_t cluster
 /// hand in c98837a. The sweeps were not kept. A speedup is over the target's nominal HBM bandwidth.
 struct Coefficients {
   double mathShare = 0.9;       ///< The share reached of the tensor cores' rate.
-  double narrowShare = 0.355;   ///< The share of that which an instruction of no columns would reach; each column adds
-  double narrowColumns = 146;   ///< one of so many.
+  double narrowShare = 0.355;   ///< The share of that which an instruction of no columns would reach.
+  double narrowColumns = 146;   ///< Each column adds one of so many.
   double l2Speedup = 3.55;      ///< Reads from the L2.
   double reachSpeedup = 3.65;   ///< What reaches all SMs, 64 bytes a clock each.
   double memoryShare = 0.98;    ///< The share reached of the HBM bandwidth.

@@ -133,8 +133,8 @@ namespace {
 /// nominal rate, a speedup over its nominal HBM bandwidth.
 struct Coefficients {
   double mathShare = 0.87;      ///< The share reached of the tensor cores' rate, as far as power allows.
-  double narrowShare = 0.375;   ///< The share of that which an instruction of no columns would reach; each column adds
-  double narrowColumns = 160;   ///< one of so many.
+  double narrowShare = 0.375;   ///< The share of that which an instruction of no columns would reach.
+  double narrowColumns = 160;   ///< Each column adds one of so many.
   double l2Speedup = 3.1;       ///< Reads from the L2.
   double storeSpeedup = 1.3;    ///< What an epilogue writes.
   double reachSpeedup = 3.2;    ///< What reaches all SMs, 64 bytes a clock each.
@@ -143,8 +143,8 @@ struct Coefficients {
   double rowKBlockUs = 0.21;    ///< The same where rows are reduced, as it was fitted beside exchangeUs.
   double startUs = 0.28;        ///< A kernel's start.
   double clusterStartUs = 0.73; ///< The barrier with which blocks of a cluster start.
-  double movedShare = 0.05;     ///< A share of the tensor cores' time, for the bytes that reach an SM (mathUs), beyond
-  double leastMoved = 0.9;      ///< those of a large tile, of which `mathShare` is.
+  double movedShare = 0.05;     ///< A share of the tensor cores' time, for the bytes that reach an SM (mathUs).
+  double leastMoved = 0.9;      ///< The bytes of a large tile, of which `mathShare` is: they do not count again.
   double inFlightShare = 0.54;  ///< The share of the ring that is in flight in the mean.
   double readApart = 0.0375;    ///< Share of an operand that is read again for each tile between two that read it.
   double mostReadApart = 0.6;   ///< The most of that.
