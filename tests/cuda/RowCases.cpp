@@ -3,6 +3,21 @@
 
 namespace kfuse::test {
 
+namespace {
+
+/// x + y, and its norm.
+TemplateCase addLayerNorm(const std::string &shape, const std::string &columns, const std::string &type) {
+  const std::string t = tensor(shape, type), v = tensor(columns, type);
+  return {"add_layer_norm_" + shape + "_" + type,
+          function({t, t, v, v}, t + ", " + t,
+                   "%0 = kfuse.add %a, %b : (" + t + ", " + t + ") -> " + t +
+                       "\n%r = \"kfuse.layer_norm\"(%0, %c, %d) <{epsilon = 1.0e-5 : f32, operandSegmentSizes = "
+                       "array<i32: 1, 1, 1>}> : (" +
+                       t + ", " + v + ", " + v + ") -> " + t + "\nreturn %r, %0 : " + t + ", " + t)};
+}
+
+} // namespace
+
 std::vector<TemplateCase> rowCases() {
   std::vector<TemplateCase> cases;
   for (auto [shape, type] :
@@ -11,12 +26,7 @@ std::vector<TemplateCase> rowCases() {
   for (auto [shape, columns, type] :
        {std::tuple{"6x768", "768", "bf16"}, {"127x33", "33", "f32"}, {"2x3x20000", "20000", "f16"}}) {
     std::string t = tensor(shape, type), v = tensor(columns, type);
-    cases.push_back({"add_layer_norm_" + std::string(shape) + "_" + type,
-                     function({t, t, v, v}, t + ", " + t,
-                              "%0 = kfuse.add %a, %b : (" + t + ", " + t + ") -> " + t +
-                                  "\n%r = \"kfuse.layer_norm\"(%0, %c, %d) <{epsilon = 1.0e-5 : f32, "
-                                  "operandSegmentSizes = array<i32: 1, 1, 1>}> : (" +
-                                  t + ", " + v + ", " + v + ") -> " + t + "\nreturn %r, %0 : " + t + ", " + t)});
+    cases.push_back(addLayerNorm(shape, columns, type));
     cases.push_back({"rms_norm_silu_" + std::string(shape) + "_" + type,
                      function({t, v}, t,
                               "%0 = kfuse.rms_norm %a, %b {epsilon = 1.0e-6 : f32} : (" + t + ", " + v + ") -> " + t +
@@ -117,15 +127,8 @@ std::vector<TemplateCase> longRowCases() {
   for (auto [shape, columns, type] : {std::tuple{"2x262144", "262144", "bf16"},
                                       {"90x65536", "65536", "bf16"},
                                       {"3x20000", "20000", "f32"},
-                                      {"5x8192", "8192", "f16"}}) {
-    std::string t = tensor(shape, type), v = tensor(columns, type);
-    cases.push_back({"add_layer_norm_" + std::string(shape) + "_" + type,
-                     function({t, t, v, v}, t + ", " + t,
-                              "%0 = kfuse.add %a, %b : (" + t + ", " + t + ") -> " + t +
-                                  "\n%r = \"kfuse.layer_norm\"(%0, %c, %d) <{epsilon = 1.0e-5 : f32, "
-                                  "operandSegmentSizes = array<i32: 1, 1, 1>}> : (" +
-                                  t + ", " + v + ", " + v + ") -> " + t + "\nreturn %r, %0 : " + t + ", " + t)});
-  }
+                                      {"5x8192", "8192", "f16"}})
+    cases.push_back(addLayerNorm(shape, columns, type));
   cases.push_back({"sum_of_long_rows", R"(
 func.func @f(%a: tensor<3x50000xi64>) -> tensor<3xi64> {
   %0 = kfuse.reduce %a {function = "sum", axes = array<i64: 1>} : (tensor<3x50000xi64>) -> tensor<3xi64>

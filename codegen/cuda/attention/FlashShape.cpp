@@ -145,7 +145,7 @@ int64_t FlashShape::tilesOf(const FlashProblem &p, int64_t row) const {
 
 int64_t FlashShape::together(const FlashProblem &p, const ir::Target &target) const {
   constexpr int64_t leastTiles = 4; // With 2 and 3, which wait for memory more, keys come too fast at first.
-  constexpr double l2Share = 0.6;   // Of the last-level cache, for keys and values of those that run together.
+  constexpr double l2Share = 0.6;   // The last-level cache's, for keys and values of those that run together.
   constexpr int64_t leastPart = 8;  // The last tile lacks an eighth of all rows or more: measured of 448 rows alone.
   const int64_t tiles = ceilDiv(p.rows, rows), lacking = tiles * rows - p.rows;
   if (p.bounds.areAll() && (tiles < leastTiles || lacking * leastPart < tiles * rows))
