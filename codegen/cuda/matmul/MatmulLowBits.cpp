@@ -50,7 +50,7 @@ constexpr Coefficients h200;
 int64_t registersOf(const MatmulProblem &problem, const LowBitOperand &weights, const TileConfig &config) {
   const auto panels = static_cast<double>(config["panels"] * problem.count()),
              pairs = static_cast<double>(weights.perAccess()) / 2, unroll = static_cast<double>(config["unroll"]),
-             moreEights = static_cast<double>(rowsOf(problem) / 8 - 1);
+             moreEights = static_cast<double>(rowsOf(problem)) / 8 - 1;
   return static_cast<int64_t>(h200.ofThread + h200.ofPair * pairs + h200.ofPanel * panels +
                               unroll * (h200.ofKBlock + h200.ofPanelOfKBlock * panels) +
                               moreEights * (h200.ofMoreRows + h200.ofTheirPair * pairs + h200.ofTheirPanel * panels));

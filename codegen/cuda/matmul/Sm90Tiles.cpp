@@ -16,9 +16,8 @@ namespace kfuse::codegen::cuda::sm90 {
 namespace {
 
 constexpr int64_t mostSegments = 7; ///< The most segments of a tile, which whoever finishes it adds up.
-/// Accumulators of a thread beside which an epilogue loads operands and collects tiles for TMA, too. With NVRTC 13.0
-/// and a bias, 160 did not spill and 176 did; both ways for tiles of 176 and more won nothing beyond the noise
-/// (docs/experiments.md).
+/// Accumulators of a thread beside which an epilogue loads operands and collects tiles for TMA, too. Beside more it
+/// stages f32: both for tiles of 176 and more won nothing beyond the noise (docs/experiments.md).
 constexpr int64_t mostBesideOperands = 160;
 
 int64_t stageBytes(const MatmulProblem &problem, const TileConfig &config) {
