@@ -56,7 +56,7 @@ WindowOp windowsOf(Value value) {
 
 /// A slice of one tap of weights [.., K] as one of those that are stored as [K, ..].
 void sliceTapsFirst(SliceOp slice, llvm::DenseMap<Value, Value> &tapsFirst) {
-  auto turned = [](ArrayRef<int64_t> from) {
+  auto transposed = [](ArrayRef<int64_t> from) {
     SmallVector<int64_t> to(from);
     std::rotate(to.begin(), std::prev(to.end()), to.end());
     return to;
@@ -67,16 +67,16 @@ void sliceTapsFirst(SliceOp slice, llvm::DenseMap<Value, Value> &tapsFirst) {
     builder.setInsertionPointAfterValue(weights);
     SmallVector<int64_t> order(dimsOf(weights).size());
     std::iota(order.begin(), order.end(), 0);
-    auto transpose =
-        builder.create<TransposeOp>(slice.getLoc(), typeOf(weights).clone(ArrayRef<int64_t>(turned(dimsOf(weights)))),
-                                    weights, ArrayRef<int64_t>(turned(order)));
+    auto transpose = builder.create<TransposeOp>(slice.getLoc(),
+                                                 typeOf(weights).clone(ArrayRef<int64_t>(transposed(dimsOf(weights)))),
+                                                 weights, ArrayRef<int64_t>(transposed(order)));
     transpose->setAttr(storedAttrName, builder.getUnitAttr());
     stored = transpose;
     builder.setInsertionPoint(slice);
   }
   Value tap = builder.create<SliceOp>(
-      slice.getLoc(), typeOf(slice.getResult()).clone(ArrayRef<int64_t>(turned(dimsOf(slice.getResult())))), stored,
-      turned(slice.getOffsets()), turned(slice.getStrides()));
+      slice.getLoc(), typeOf(slice.getResult()).clone(ArrayRef<int64_t>(transposed(dimsOf(slice.getResult())))), stored,
+      transposed(slice.getOffsets()), transposed(slice.getStrides()));
   slice.replaceAllUsesWith(builder.create<ReshapeOp>(slice.getLoc(), slice.getType(), tap).getResult());
 }
 

@@ -92,9 +92,9 @@ LogicalResult replaceByRotary(Operation *op, Value x, Value cos, Value sin, int6
   return success();
 }
 
-/// Whether `turned` is concat(-b, a) of the parts a, b of x.
-std::optional<bool> turnsParts(Value turned, Value x) {
-  std::optional<Join> join = joinOf(turned);
+/// Whether `rotated` is concat(-b, a) of the parts a, b of x.
+std::optional<bool> rotatesHalves(Value rotated, Value x) {
+  std::optional<Join> join = joinOf(rotated);
   auto negated = join ? join->first.getDefiningOp<NegOp>() : NegOp();
   std::optional<Part> b = negated ? partOf(negated.getOperand()) : std::nullopt;
   std::optional<Part> a = b ? partOf(join->second) : std::nullopt;
@@ -107,12 +107,12 @@ std::optional<bool> turnsParts(Value turned, Value x) {
 /// x * cos + concat(-b, a) * sin.
 LogicalResult recogniseRotateHalf(AddOp op, PatternRewriter &rewriter) {
   return success(inEitherOrder(op, [&](Value straight, Value crossed) {
-    auto xCos = straight.getDefiningOp<MulOp>(), turnedSin = crossed.getDefiningOp<MulOp>();
-    if (!xCos || !turnedSin)
+    auto xCos = straight.getDefiningOp<MulOp>(), rotatedSin = crossed.getDefiningOp<MulOp>();
+    if (!xCos || !rotatedSin)
       return false;
-    return inEitherOrder(turnedSin, [&](Value turned, Value sin) {
+    return inEitherOrder(rotatedSin, [&](Value rotated, Value sin) {
       return inEitherOrder(xCos, [&](Value x, Value cos) {
-        std::optional<bool> interleaved = turnsParts(turned, x);
+        std::optional<bool> interleaved = rotatesHalves(rotated, x);
         return interleaved && succeeded(replaceByRotary(op, x, cos, sin, dimsOf(x).back(), *interleaved, rewriter));
       });
     });

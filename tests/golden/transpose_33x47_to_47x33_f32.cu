@@ -30,11 +30,11 @@ struct Body {
     s.v0 = loadVector<1, 1, true>(in0 + (d1 * 47 + d0));
   }
 
-  struct Turned {
+  struct Transposed {
     Vector<float, 1> v0;
   };
-  __device__ __forceinline__ Turned turned(const Staged (&s)[Config::across], int r) const {
-    Turned t;
+  __device__ __forceinline__ Transposed transposed(const Staged (&s)[Config::across], int r) const {
+    Transposed t;
     #pragma unroll
     for (int j = 0; j < Config::across; ++j) {
       t.v0[j] = s[j].v0[r];
@@ -47,7 +47,7 @@ struct Body {
   __device__ __forceinline__ void load(Operands &x, Index batch, Index d0, Index d1) const {
   }
 
-  __device__ __forceinline__ void apply(const Turned &t, const Operands &x, Index batch, Index d0, Index d1) const {
+  __device__ __forceinline__ void apply(const Transposed &t, const Operands &x, Index batch, Index d0, Index d1) const {
     Vector<float, 1> y0;
     #pragma unroll
     for (int j = 0; j < 1; ++j) {

@@ -35,11 +35,11 @@ struct Body {
     s.v0 = loadVector<8, 8, true>(in0 + (d0 * 9792 + d2 * 72 + d1));
   }
 
-  struct Turned {
+  struct Transposed {
     Vector<bf16, 8> v0;
   };
-  __device__ __forceinline__ Turned turned(const Staged (&s)[Config::across], int r) const {
-    Turned t;
+  __device__ __forceinline__ Transposed transposed(const Staged (&s)[Config::across], int r) const {
+    Transposed t;
     #pragma unroll
     for (int j = 0; j < Config::across; ++j) {
       t.v0[j] = s[j].v0[r];
@@ -57,7 +57,7 @@ struct Body {
     x.v4 = loadVector<8, 8>(in2 + (d0 * 9792 + d1 * 136 + d2));
   }
 
-  __device__ __forceinline__ void apply(const Turned &t, const Operands &x, Index batch, Index d1, Index d2) const {
+  __device__ __forceinline__ void apply(const Transposed &t, const Operands &x, Index batch, Index d1, Index d2) const {
     const Index d0 = batch;
     Vector<float, 8> y0;
     #pragma unroll

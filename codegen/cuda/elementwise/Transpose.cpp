@@ -87,8 +87,8 @@ public:
     return bytes;
   }
 
-  /// The bytes of a vector of `across` points of each load, as a compiler lays out `struct Turned`.
-  static int64_t turnedBytes(const LinearGraph &graph, llvm::ArrayRef<Scalar> staged, int64_t across) {
+  /// The bytes of a vector of `across` points of each load, as a compiler lays out `struct Transposed`.
+  static int64_t transposedBytes(const LinearGraph &graph, llvm::ArrayRef<Scalar> staged, int64_t across) {
     llvm::Align most;
     uint64_t bytes = 0;
     for (Scalar load : staged) {
@@ -167,11 +167,11 @@ private:
     column.load(scopeOf(column, down), staged, "s.", ChunkPrinter::Use::Moved);
     writer.close();
     writer.line();
-    writer.open("struct Turned");
+    writer.open("struct Transposed");
     row.declare(writer, staged);
     writer.close(";");
-    writer.open("__device__ __forceinline__ Turned turned(const Staged (&s)[Config::across], int r) const");
-    writer.line("Turned t;");
+    writer.open("__device__ __forceinline__ Transposed transposed(const Staged (&s)[Config::across], int r) const");
+    writer.line("Transposed t;");
     writer.line("#pragma unroll");
     writer.open("for (int j = 0; j < Config::across; ++j)");
     for (Scalar load : staged)
@@ -188,7 +188,7 @@ private:
       row.load(scopeOf(row, across), direct, "x.");
     writer.close();
     writer.line();
-    writer.open("__device__ __forceinline__ void apply(const Turned &t, const Operands &x, " + position);
+    writer.open("__device__ __forceinline__ void apply(const Transposed &t, const Operands &x, " + position);
     writeApply();
     writer.close();
     writer.close(";");
@@ -412,7 +412,7 @@ std::vector<EstimatedConfig> TransposeTemplate::estimated(const Region &region, 
                           {"down_first", 0},
                           {"shared", 1}};
         auto [height, width] = TransposeKernel::tileOf(config);
-        if (height * (width / v) * TransposeKernel::turnedBytes(graph, staged, v) <= mostStaticShared)
+        if (height * (width / v) * TransposeKernel::transposedBytes(graph, staged, v) <= mostStaticShared)
           consider(std::move(config));
       }
     }

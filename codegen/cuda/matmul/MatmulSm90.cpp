@@ -287,7 +287,7 @@ Result<KernelPlan> MatmulSm90Template::print(const Region &region, const TileCon
   std::vector<TensorMapRecipe> maps = recipesOf(rowSide, rowsType, tileRows, clusterColumns);
   llvm::append_range(maps, recipesOf(columnSide, columnsType, tileColumns, clusterRows));
   const auto boxColumns = static_cast<uint32_t>(swapped ? 64 : storedColumns(config)),
-             boxRows = static_cast<uint32_t>(swapped ? turnedRows(config) : 16);
+             boxRows = static_cast<uint32_t>(swapped ? transposedRows(config) : 16);
   if (result)
     maps.push_back(result->written.recipe(boxColumns, boxRows));
   if (result && result->read)

@@ -45,8 +45,8 @@ int64_t stageBytes(const MatmulProblem &problem, const LowBitSide &weights, cons
 }
 /// The ring, what each warpgroup turns on its way to memory (device/matmul/column_store.cuh), and barriers.
 int64_t sharedBytes(const MatmulProblem &problem, const LowBitSide &weights, const TileConfig &config) {
-  const int64_t pieceRows = config["m"] % 32 == 0 ? 16 : 8, turned = consumers * 2 * pieceRows * lineBytes;
-  return config["stages"] * stageBytes(problem, weights, config) + turned + 128;
+  const int64_t pieceRows = config["m"] % 32 == 0 ? 16 : 8, transposed = consumers * 2 * pieceRows * lineBytes;
+  return config["stages"] * stageBytes(problem, weights, config) + transposed + 128;
 }
 
 /// What the estimate knows of an H200: the terms of sm90::estimate that are the same here (Sm90Tiles.cpp); the rest is

@@ -35,7 +35,7 @@ int64_t exchangeBytes(const TileConfig &config) {
 /// (device/matmul/warp_tile.cuh). For 128 x 256 the one leaves room for four stages, the other for three.
 int64_t stagingBytes(const Problem &problem, const TileConfig &config) {
   if (isSwapped(config)) // Two pieces of each warpgroup's rows of 64 columns (device/matmul/column_store.cuh).
-    return consumerWarps / 4 * 2 * turnedRows(config) * lineBytes;
+    return consumerWarps / 4 * 2 * transposedRows(config) * lineBytes;
   const int64_t tiles = problem.resultThroughTma(config) ? 2 * 16 * storedColumns(config) * 2 : 0;
   if (problem.reducesRows)
     return consumerWarps * llvm::alignTo(tiles + exchangeBytes(config), 1024);
@@ -54,7 +54,7 @@ llvm::SmallVector<ir::Scalar> valuesOf(const LinearGraph &graph) {
 
 int64_t storedColumns(const TileConfig &config) { return config["n"] % 64 == 0 ? 64 : config["n"] % 32 == 0 ? 32 : 16; }
 
-int64_t turnedRows(const TileConfig &config) { return config["m"] % 32 == 0 ? 16 : 8; }
+int64_t transposedRows(const TileConfig &config) { return config["m"] % 32 == 0 ? 16 : 8; }
 
 int64_t accumulatorRegisters(const MatmulProblem &problem, const TileConfig &config) {
   if (isSwapped(config))

@@ -21,7 +21,7 @@ inline bool isSwapped(const TileConfig &config) { return config.valueOr("swap", 
 /// Columns of a result that a consumer warp collects at a time for TMA, with 16 rows of them.
 int64_t storedColumns(const TileConfig &config);
 /// Rows of a swapped result that a consumer warpgroup collects at a time for TMA, with 64 columns of them.
-int64_t turnedRows(const TileConfig &config);
+int64_t transposedRows(const TileConfig &config);
 /// Accumulators of a thread, one a register.
 int64_t accumulatorRegisters(const MatmulProblem &problem, const TileConfig &config);
 

@@ -43,7 +43,7 @@ template <class Config, class Operand, class Stored, int tile, int extent> struc
   static constexpr int rows = Operand::contiguousK ? tile : Config::tileK;
   static constexpr int columns = Operand::contiguousK ? Config::tileK : tile;
   static constexpr int perChunk = 16 / sizeof(T), vector = Operand::vector < perChunk ? Operand::vector : perChunk;
-  static_assert(sizeof(T) == 2 || Operand::contiguousK, "only 16-bit elements turn as ldmatrix loads them");
+  static_assert(sizeof(T) == 2 || Operand::contiguousK, "only 16-bit elements are transposed as ldmatrix loads them");
   using Tile = SharedTile<rows, columns * sizeof(T) / 2>;
   static constexpr int total = rows * Tile::chunks, count = (total + Config::threads - 1) / Config::threads;
   static constexpr int rowStep = Config::threads / Tile::chunks;

@@ -21,7 +21,7 @@ __device__ __forceinline__ void multiplyAdd(float, float (&c)[4], const unsigned
 /// `count` of them side by side from `first` on.
 ///
 /// ldmatrix wants each 8x8 matrix as eight rows of 16 bytes. With K contiguous in memory those are
-/// rows of A or columns of B; else matrices lie transposed and turn as they load. A's four matrices are
+/// rows of A or columns of B; else matrices lie transposed and are transposed back as they load. A's four matrices are
 /// ordered (rows 0, k 0), (rows 8, k 0), (rows 0, k 8), (rows 8, k 8); B's are (columns 0, k 0),
 /// (columns 0, k 8), (columns 8, k 0), (columns 8, k 8): two n8 fragments.
 template <class Copy, bool contiguousK, bool isA, int count> struct Fragments {

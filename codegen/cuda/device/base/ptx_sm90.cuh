@@ -128,7 +128,7 @@ __device__ __forceinline__ void storeMatrices(unsigned row, unsigned a, unsigned
                "r"(d)
                : "memory");
 }
-/// The same, each matrix turned: lane l gives the address of column l % 8 of matrix l / 8.
+/// The same, each matrix transposed: lane l gives the address of column l % 8 of matrix l / 8.
 __device__ __forceinline__ void storeMatricesTransposed(unsigned column, unsigned a, unsigned b, unsigned c,
                                                         unsigned d) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(column), "r"(a), "r"(b),

@@ -57,7 +57,7 @@ template <class Config, class Body> __device__ __forceinline__ void transposeInR
 #pragma unroll
   for (int r = 0; r < Config::down; ++r)
     if (Config::extentDown % Config::down == 0 || down + r < Config::extentDown)
-      body.apply(body.turned(staged, r), x[r], tile.batch, down + r, across);
+      body.apply(body.transposed(staged, r), x[r], tile.batch, down + r, across);
 }
 
 /// The vectors of a patch are transposed in registers and pass through a tile in shared memory: a warp writes whole
@@ -71,9 +71,9 @@ template <class Config, class Body> __device__ __forceinline__ void transposeThr
   const auto &tile = patches.tile;
   constexpr int height = patches.height, columns = patches.countAcross;
   static_assert(columns % 8 == 0, "the XOR stays in the row");
-  __shared__ typename Body::Turned shared[height][columns];
+  __shared__ typename Body::Transposed shared[height][columns];
   auto at = [&](int row, int column) ->
-      typename Body::Turned & { return shared[row][column ^ (row / Config::down % 8)]; };
+      typename Body::Transposed & { return shared[row][column ^ (row / Config::down % 8)]; };
   auto rowOf = [&](int i) { return (i * threads + static_cast<int>(threadIdx.x)) / columns; };
   const int column = threadIdx.x % columns;
   const Index across = tile.across + column * Config::across;
@@ -89,7 +89,7 @@ template <class Config, class Body> __device__ __forceinline__ void transposeThr
       body.load(x[i], tile.batch, tile.down + rowOf(i), across);
 #pragma unroll
   for (int r = 0; r < Config::down; ++r)
-    at(patches.patchDown * Config::down + r, patches.patchAcross) = body.turned(staged, r);
+    at(patches.patchDown * Config::down + r, patches.patchAcross) = body.transposed(staged, r);
   __syncthreads();
 #pragma unroll
   for (int i = 0; i < Config::down; ++i)
@@ -130,7 +130,7 @@ template <class Config, class Body> __device__ __forceinline__ void transposeEle
     typename Body::Operands operands;
     body.load(operands, tile.batch, down, across);
     const Staged element[1] = {shared[x][y]};
-    body.apply(body.turned(element, 0), operands, tile.batch, down, across);
+    body.apply(body.transposed(element, 0), operands, tile.batch, down, across);
   }
 }
 

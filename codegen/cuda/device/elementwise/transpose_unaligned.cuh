@@ -118,20 +118,20 @@ template <class Config, class Body> struct UnalignedTranspose {
         window[row][0] = window[row][1], window[row][1] = chunkAt(row + 1, chunk + 1);
 #pragma unroll
       for (int i = 0; i < vector; ++i) {
-        Words turned;
+        Words transposed;
 #pragma unroll
         for (int word = 0; word < 4; ++word) {
           const int row = vector - 1 - resultShift(i) + word * perWord, place = sourceShift(row + 1) + i;
-          turned[word] = wordAt(window[row], place);
+          transposed[word] = wordAt(window[row], place);
           if constexpr (perWord == 2) {
             const int next = sourceShift(row + 2) + i;
-            turned[word] = halves(turned[word], place % 2, wordAt(window[row + 1], next), next % 2);
+            transposed[word] = halves(transposed[word], place % 2, wordAt(window[row + 1], next), next % 2);
           }
         }
         const Index down = tile.down + (column + chunk) * vector + i;
         const Index across = tile.across + lane * vector - resultShift(i);
         if (down < Config::extentDown)
-          put<isInner>(__builtin_bit_cast(Chunk, turned), down, across);
+          put<isInner>(__builtin_bit_cast(Chunk, transposed), down, across);
       }
     }
   }
@@ -141,12 +141,12 @@ template <class Config, class Body> struct UnalignedTranspose {
     return chunks[place / vector][place % vector / perWord];
   }
 
-  template <bool isInner> __device__ __forceinline__ void put(const Chunk &turned, Index down, Index across) const {
+  template <bool isInner> __device__ __forceinline__ void put(const Chunk &transposed, Index down, Index across) const {
     if constexpr (isInner) {
-      body.store(turned, tile.batch, down, across, 0, vector);
+      body.store(transposed, tile.batch, down, across, 0, vector);
     } else {
       const Index begin = maximum(-across, Index(0)), end = minimum(Config::extentAcross - across, Index(vector));
-      body.store(turned, tile.batch, down, across, static_cast<int>(begin), static_cast<int>(end));
+      body.store(transposed, tile.batch, down, across, static_cast<int>(begin), static_cast<int>(end));
     }
   }
 };

@@ -8,8 +8,9 @@ namespace kfuse {
 
 /// The 64 columns of the result that a warpgroup holds, by Config::tileColumns of its rows: a lane has two neighbouring
 /// rows of columns lane / 4 and lane / 4 + 8 in every eight rows. The epilogue finishes them where they are, two
-/// columns a lane, whatever the row; they are turned on their way to shared memory, lines of 64 columns, from where TMA
-/// takes them. 88 rows of 128 columns leave a block in 0.3 us; in f32, turned by scattered stores, they took 1.6.
+/// columns a lane, whatever the row; they are transposed on their way to shared memory, lines of 64 columns, from where
+/// TMA takes them. 88 rows of 128 columns leave a block in 0.3 us; in f32, transposed by scattered stores, they
+/// took 1.6.
 ///
 /// All rows at once, or `pieceRows` at a time, in one of two buffers while TMA takes the other.
 template <class Config, int pieceRows = Config::tileColumns> struct ColumnStore {
@@ -118,7 +119,7 @@ private:
 
 /// A persistent warpgroup's whole part of a swapped product's tile: `blocks` times 64 columns, or 64 of each of as many
 /// products.
-template <class Config, int blocks, int products> struct TurnedTiles {
+template <class Config, int blocks, int products> struct TransposedTiles {
   using Index = typename Config::Index;
   static constexpr int pieceRows = Config::tileColumns % 32 == 0 ? 16 : 8;
   using Store = ColumnStore<Config, pieceRows>;
@@ -131,7 +132,7 @@ template <class Config, int blocks, int products> struct TurnedTiles {
 
   Store store;
 
-  __device__ __forceinline__ TurnedTiles(unsigned char *staged, unsigned)
+  __device__ __forceinline__ TransposedTiles(unsigned char *staged, unsigned)
       : store{sharedAddress(staged) - threadIdx.x / 32 % 4 * bytes} {}
 
   /// What the epilogue reads for each block of columns.

@@ -31,7 +31,7 @@ template <class Config, class A, class B> struct GemmLowBits {
   static constexpr int kBlocks = (Config::K + kBlock - 1) / kBlock, turn = Config::unroll * Config::split;
   static constexpr int pitch = 16 * panels + 4, partialSize = eights * 8 * pitch; ///< No bank conflicts.
   static constexpr bool scalesSums = B::blockSize % kBlock == 0;
-  static constexpr bool turnsPieces = pieces == 4 && eights > 1; ///< Fewer rows leave the banks time.
+  static constexpr bool permutesPieces = pieces == 4 && eights > 1; ///< Fewer rows leave the banks time.
   static constexpr int inputSlots = 1;
   static constexpr bool asksAhead = true;
   static_assert(sizeof(T) == 2 && Config::K % elements == 0 && B::blockSize % elements == 0);
@@ -81,8 +81,8 @@ template <class Config, class A, class B> struct GemmLowBits {
       for (int piece = 0; piece < pieces; ++piece) {
         Vector<unsigned, 4> words{};
         if (exists)
-          words =
-              *reinterpret_cast<const Vector<unsigned, 4> *>(inputs[i] + A::along(batch, Index(k + turned(piece) * 8)));
+          words = *reinterpret_cast<const Vector<unsigned, 4> *>(inputs[i] +
+                                                                 A::along(batch, Index(k + placeOf(piece) * 8)));
 #pragma unroll
         for (int j = 0; j < 4; ++j)
           x[i][piece][j] = words[j];
@@ -110,7 +110,7 @@ template <class Config, class A, class B> struct GemmLowBits {
         unsigned words[4];
 #pragma unroll
         for (int j = 0; j < 4; ++j)
-          words[j] = turnsPieces && inGroup / 2 ? w[slot][i][half][j ^ 1] : w[slot][i][half][j];
+          words[j] = permutesPieces && inGroup / 2 ? w[slot][i][half][j ^ 1] : w[slot][i][half][j];
         Codes::widen(left[half], words, zero);
         scale[half] = decode(scales[slot][i][half]);
         if constexpr (!scalesSums) {
@@ -149,7 +149,7 @@ template <class Config, class A, class B> struct GemmLowBits {
 
 private:
   /// Which of the lane's pieces of K comes at place `piece`.
-  __device__ __forceinline__ int turned(int piece) const { return turnsPieces ? piece ^ inGroup / 2 : piece; }
+  __device__ __forceinline__ int placeOf(int piece) const { return permutesPieces ? piece ^ inGroup / 2 : piece; }
 
   /// Past the edge, the last column again.
   __device__ __forceinline__ Index columnOf(int panel, int half) const {

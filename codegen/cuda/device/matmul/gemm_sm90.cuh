@@ -8,8 +8,8 @@
 //
 // "Rows" are the 64-row side of the instruction, along M or along N (swapped): where weights become floats in
 // registers, or where few rows of the result fill tiles of multiples of 8 better. "Columns" lie along the other. Two
-// products of the same left operand (a gate and what it gates) take half of a tile's side along N each, so that a thread
-// holds accumulators of both at the same places.
+// products of the same left operand (a gate and what it gates) take half of a tile's side along N each, so that a
+// thread holds accumulators of both at the same places.
 #pragma once
 
 #include <kfuse/column_store.cuh>
@@ -256,7 +256,7 @@ template <class Config, class Epilogue> struct FinishOf<Config, ToTiles<Epilogue
 template <class Config, class Epilogue>
   requires isSwapped<Config>
 struct FinishOf<Config, ToTiles<Epilogue>> {
-  using Type = TurnedTiles<Config, blocksOf<Config>, Config::tileRows / Config::tileN>;
+  using Type = TransposedTiles<Config, blocksOf<Config>, Config::tileRows / Config::tileN>;
 };
 template <class Config, class Epilogue> struct FinishOf<Config, ToTilesFrom<Epilogue>> {
   using Type = WarpStore<Config, Config::tileColumns, /*reads=*/true>;
