@@ -15,7 +15,7 @@
 
 namespace kfuse::bench {
 
-/// Which ones.
+/// Which candidates of a region are looked at.
 struct CandidateFilter {
   std::size_t most = 0; ///< The first of those that it lets through; 0: all.
   std::string only;     ///< Part of the text of their configs.

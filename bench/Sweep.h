@@ -32,7 +32,7 @@ struct SweptConfig {
 struct Buffers {
   std::vector<void *> pointers() const;
   std::vector<std::unique_ptr<runtime::DeviceBuffer>> tensors;
-  std::unique_ptr<runtime::DeviceBuffer> workspace; ///< Or none.
+  std::unique_ptr<runtime::DeviceBuffer> workspace; ///< Null where the kernel has none.
 };
 
 /// Best time of all configs over the best time of the first few that the tuner would try.

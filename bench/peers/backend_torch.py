@@ -86,7 +86,7 @@ def compiled(model, call, ways, row, reference, end):
                 row[way]["flops"] = [sum(graph.flops_in_kfuse for graph in graphs), sum(graph.flops for graph in graphs)]
                 row[way]["report"] = str(kfuse.torch.report())
             runs[way] = run
-            if way != "reduce-overhead":  # Which makes graphs itself.
+            if way != "reduce-overhead":  # That one makes graphs itself.
                 runs[f"{way}+graph"] = blocks.as_graph(run)
         except Exception as failure:  # It ends one way, and the others go on.
             print(f"  {way}: {type(failure).__name__}: {failure}", flush=True)

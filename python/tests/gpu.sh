@@ -9,7 +9,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cp "$1"/*.py "$work"
 for wheel in "$1"/*.whl; do python3 -m zipfile -e "$wheel" "$work/packages"; done
-chmod +x "$work"/packages/kfuse/libexec/kfuse/* # Which zipfile forgets.
+chmod +x "$work"/packages/kfuse/libexec/kfuse/* # zipfile forgets that they run.
 cd "$work" || exit 1
 export PYTHONPATH=$work/packages KFUSE_TEST_DEVICE=cuda HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false
 export TORCHINDUCTOR_COMPILE_THREADS=2 TORCHINDUCTOR_CACHE_DIR=$work/inductor TRITON_CACHE_DIR=$work/triton

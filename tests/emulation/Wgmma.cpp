@@ -145,7 +145,7 @@ bool WgmmaInstruction::multiply(std::span<const std::byte> shared, unsigned thre
   const unsigned first = thread / 32 * 16 + thread % 32 / 4;
   withType(rowsType, [&]<class RowBits, auto rowToFloat>() {
     withType(columnsType, [&]<class Bits, auto toFloat>() {
-      if constexpr (sizeof(Bits) == sizeof(RowBits)) // Which parse() has seen to.
+      if constexpr (sizeof(Bits) == sizeof(RowBits)) // parse() has refused all others.
         addProducts<Bits, toFloat>(columns, thread, sums,
                                    {a.line<RowBits, rowToFloat>(first), a.line<RowBits, rowToFloat>(first + 8)}, b,
                                    accumulate);

@@ -70,7 +70,7 @@ std::optional<std::size_t> choiceFor(const DeviceKind &device, const Manifest &m
   return *chosen;
 }
 
-/// And so are its programs.
+/// The programs of what devices choose are of the target that the variant names.
 void checkChoices(const Pack &pack) {
   std::set<std::size_t> chosen;
   for (const DeviceKind &device : devices())

@@ -70,7 +70,7 @@ int64_t FlashShape::sharedBytes(const FlashProblem &p) const {
     const int64_t line = 128, keyBoxes = ceilDiv(p.keySize, 64), valueBoxes = ceilDiv(p.valueSize, 64);
     const int64_t maskBoxes = ceilDiv(keys * p.maskBytes(), line);
     return (rows * keyBoxes + stages * (keys * (keyBoxes + valueBoxes) + rows * maskBoxes)) * line + 32 +
-           stages * (p.mask ? 48 : 32); // And barriers.
+           stages * (p.mask ? 48 : 32); // Barriers come last.
   }
   if (isScalar)
     return 4 * (rows * keyStride(p) + keys * (keyStride(p) + valueStride(p)));
@@ -87,7 +87,7 @@ int64_t FlashShape::heldWithoutQuery(const FlashProblem &p) const {
     return p.valueSize / 2 + keys / 2 + keys / 4 + ofScores;
   }
   const int64_t fragments = rows / warps / 16;
-  if (isScalar) // And 8 of the queries at a time.
+  if (isScalar) // A thread holds 8 of the queries at a time, too.
     return fragments * (valueStride(p) / 2 + keys / 2 + 8);
   const int64_t ofMask = batches > 1 ? keys / 2 * p.heldMaskBytes() / 4 : 0;
   return fragments * (paddedSize(p.valueSize) / 2 + keys / 2 + keys / 16 + ofMask);

@@ -28,7 +28,7 @@ public:
   void writeLoad(
       const std::string &name, llvm::ArrayRef<ir::Scalar> loads, MakeScope makeScope,
       llvm::function_ref<void(ValuePrinter &)> first = [](ValuePrinter &) {});
-  /// Which loads the rest of `loads` first.
+  /// Prints the function that makes the elements and loads the rest of `loads` first.
   void writeMake(llvm::ArrayRef<ir::Scalar> loads, MakeScope makeScope);
 
 private:

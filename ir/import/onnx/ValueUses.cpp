@@ -50,7 +50,7 @@ bool isOnlyMoved(const ::onnx::GraphProto &graph, llvm::StringRef value) {
     bool isRead = false;
     for (const NodeProto &node : graph.node()) {
       const bool holdsGraphs = llvm::any_of(node.attribute(), [](const auto &attribute) { return attribute.has_g(); });
-      if (holdsGraphs) // Which may read anything around them.
+      if (holdsGraphs) // They may read anything around them.
         return false;
       if (!llvm::is_contained(node.input(), name))
         continue;

@@ -491,7 +491,7 @@ def _grid_sample(arrays, attributes):
     mode = attributes.get("mode", b"linear").decode().removeprefix("bi")
     padding = attributes.get("padding_mode", b"zeros").decode()
     sample = object.__new__(WideGridSample)
-    sample.align_corners = 0  # Which 0 as an argument is replaced by.
+    sample.align_corners = 0  # An argument of 0 is replaced by it.
     return list(sample._run(*arrays, mode, padding, attributes.get("align_corners", 0)))
 
 

@@ -45,7 +45,7 @@ template <class Config> void check(int clusters, int tiles = kfuse::ClusterTile<
       }
       helps |= !walk.finishes(), waits |= walk.hasContributors();
     }
-    CHECK_FALSE((helps && waits)); // Or clusters might wait for each other.
+    CHECK_FALSE((helps && waits)); // Else clusters might wait for each other.
     CHECK((!waits || cluster >= shares.contributors));
     CHECK((!helps || cluster < shares.contributors));
   }
