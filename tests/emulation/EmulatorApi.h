@@ -25,7 +25,7 @@ struct EmulatorApi {
   void (*syncBlock)();
   void (*syncWarp)();
   void (*yield)(); ///< Lets other threads run.
-  /// 64 bytes for each lane of the current warp, in turns one of two places: a lane that gives its next value has seen
+  /// 64 bytes for each lane of the current warp, alternately one of two places: a lane that gives its next value has seen
   /// that all have given this one, not that all have read it.
   unsigned char *(*warpScratch)();
   unsigned char *(*shared)();

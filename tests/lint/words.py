@@ -20,6 +20,8 @@ INSTEAD = {
     r"shared last wave": "stream-K",
     r"shop": "tuning context",
     r"settle": "warpgroupFenceOperand",
+    r"[Pp]arts? of K": "split, or K block",
+    r"in turns(?! if)": "ping-pong (kernels), interleaved (measurements)",
 }
 WORDS = re.compile(r"\b(" + "|".join(f"(?:{word})" for word in INSTEAD) + r")\b")
 DANGLING = re.compile(r"(?:///?<?|#) Of [a-z0-9{]|^\s*(?:///?|#) As ")

@@ -108,7 +108,7 @@ public:
   ir::FusionDecision takes(const Region &region, const MatmulProblem &problem, const ir::Target &target) const override;
   std::vector<EstimatedConfig> space(const Region &region, const MatmulProblem &problem,
                                      const ir::Target &target) const override;
-  /// Warps of a row's part of K and columns that they share; in warps of a block and loads in flight configs differ
+  /// Warps of a row, which split K, and columns that they share; in warps of a block and loads in flight configs differ
   /// less.
   TileConfig kind(const TileConfig &config) const override {
     return {{"outputs", config["outputs"]}, {"split", config["split"]}};

@@ -1,7 +1,7 @@
 // Operands of warpgroup matrix products in shared memory, and the TMA copies that bring them.
 //
 // An operand's tile is `extent` rows (of A, or columns of B) by 128 bytes of K (Config::tileK elements),
-// swizzled by 128 bytes. With K contiguous in memory a line is a row's part of K; else, for elements of 16
+// swizzled by 128 bytes. With K contiguous in memory a line is a row's K block; else, for elements of 16
 // bits, a line is 64 neighbouring rows at one k, and 64 lines make a panel of 8 KB. Either way 64 rows lie
 // 8 KB apart. Products that share their rows have their columns one behind the other in a tile.
 #pragma once

@@ -14,7 +14,7 @@ namespace {
 /// 64 MB.
 constexpr int64_t largestMatrix = int64_t{1} << 24;
 
-/// The sine of an angle in turns, from 0 to less than 2; exact where it is 0, 1 or -1.
+/// The sine of an angle that counts whole turns, from 0 to less than 2; exact where it is 0, 1 or -1.
 double sineOf(double turns) {
   const double quarters = 4 * turns;
   if (quarters == std::floor(quarters))
