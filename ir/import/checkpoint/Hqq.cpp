@@ -39,13 +39,13 @@ std::int64_t number(const Layer &layer, std::string_view name) {
 }
 
 /// One scale, or zero, for each of `count` groups, as the matrix of groups has them.
-Part ofGroups(const Layer &layer, std::string_view name, const Shape &expected) {
-  Part part = layer.floats(name);
-  if (elementCount(part.data.shape) != elementCount(expected))
-    throw Unreadable("has " + std::string(name) + " of " + toString(part.data.shape) + ", expected " +
+LayerTensor ofGroups(const Layer &layer, std::string_view name, const Shape &expected) {
+  LayerTensor tensor = layer.floats(name);
+  if (elementCount(tensor.data.shape) != elementCount(expected))
+    throw Unreadable("has " + std::string(name) + " of " + toString(tensor.data.shape) + ", expected " +
                      toString(expected) + "; quantise without quant_scale and quant_zero");
-  part.data.shape = expected;
-  return part;
+  tensor.data.shape = expected;
+  return tensor;
 }
 
 } // namespace

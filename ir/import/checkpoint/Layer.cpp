@@ -36,27 +36,27 @@ const StoredTensor &Layer::tensor(std::string_view name, std::string_view type, 
   return tensor;
 }
 
-Part Layer::floats(std::string_view name) const {
+LayerTensor Layer::floats(std::string_view name) const {
   const StoredTensor &tensor = existing(name);
   if (!tensor.kind || !isFloat(*tensor.kind) || isFloat8(*tensor.kind) || tensor.bytes.empty())
     throw Unreadable("has " + described(name, tensor) + ", expected F32, F16 or BF16");
   return {std::string(name), {*tensor.kind, tensor.shape, tensor.bytes, tensor.owner}};
 }
 
-Part Layer::transposedFloats(std::string_view name) const {
-  Part part = floats(name);
-  if (part.data.shape.size() != 2)
-    throw Unreadable("has " + std::string(name) + " of " + toString(part.data.shape) + ", expected two dimensions");
-  const std::size_t width = byteWidth(part.data.type), rows = part.data.shape[0], columns = part.data.shape[1];
-  auto turned = std::make_shared<std::vector<std::byte>>(part.data.bytes.size());
+LayerTensor Layer::transposedFloats(std::string_view name) const {
+  LayerTensor tensor = floats(name);
+  if (tensor.data.shape.size() != 2)
+    throw Unreadable("has " + std::string(name) + " of " + toString(tensor.data.shape) + ", expected two dimensions");
+  const std::size_t width = byteWidth(tensor.data.type), rows = tensor.data.shape[0], columns = tensor.data.shape[1];
+  auto transposed = std::make_shared<std::vector<std::byte>>(tensor.data.bytes.size());
   for (std::size_t row = 0; row < rows; ++row)
     for (std::size_t column = 0; column < columns; ++column)
-      std::memcpy(turned->data() + (column * rows + row) * width,
-                  part.data.bytes.data() + (row * columns + column) * width, width);
-  part.data.shape = {part.data.shape[1], part.data.shape[0]};
-  part.data.bytes = *turned;
-  part.data.owner = turned;
-  return part;
+      std::memcpy(transposed->data() + (column * rows + row) * width,
+                  tensor.data.bytes.data() + (row * columns + column) * width, width);
+  tensor.data.shape = {tensor.data.shape[1], tensor.data.shape[0]};
+  tensor.data.bytes = *transposed;
+  tensor.data.owner = transposed;
+  return tensor;
 }
 
 std::vector<std::int64_t> Layer::integers(std::string_view name) const {

@@ -19,9 +19,9 @@ public:
   bool holds(std::string_view name) const { return find(name) != nullptr; }
   const StoredTensor &tensor(std::string_view name, std::string_view type, std::size_t rank) const;
   /// A tensor of any float type.
-  Part floats(std::string_view name) const;
+  LayerTensor floats(std::string_view name) const;
   /// A matrix of floats with its rows as columns.
-  Part transposedFloats(std::string_view name) const;
+  LayerTensor transposedFloats(std::string_view name) const;
   /// The elements of a tensor of I32 or I64.
   std::vector<std::int64_t> integers(std::string_view name) const;
 

@@ -79,7 +79,7 @@ void setZeros(QuantisedMatrix &matrix, std::string name, DType type, std::int64_
   for (std::int64_t row = 0; row < rows; ++row)
     for (std::int64_t column = 0; column < columns; ++column)
       if (at(row, column) != first) {
-        matrix.zeros = Part{std::move(name), smallIntegers(type, rows, columns, at)};
+        matrix.zeros = LayerTensor{std::move(name), smallIntegers(type, rows, columns, at)};
         return;
       }
   matrix.zero = first;

@@ -17,7 +17,7 @@ struct Unreadable : std::runtime_error {
 };
 
 /// A tensor under the name that the layer has it by, "qweight".
-struct Part {
+struct LayerTensor {
   std::string name;
   ParameterData data;
 };
@@ -25,9 +25,9 @@ struct Part {
 /// (codes - zeros) scales, where blocks[i] elements along dimension i share a scale and a zero, or all where it is 0.
 /// In row-major order these are the weights [N, K] of a product x w^T.
 struct QuantisedMatrix {
-  Part codes;  ///< U8 or U4.
-  Part scales; ///< Their type is a float.
-  std::optional<Part> zeros{};
+  LayerTensor codes;  ///< U8 or U4.
+  LayerTensor scales; ///< Their type is a float.
+  std::optional<LayerTensor> zeros{};
   double zero = 0; ///< Where there are no `zeros`, that of all blocks.
   Shape blocks;
   std::vector<std::int64_t> order{}; ///< Which column of the weights each of the codes is; empty: its own.

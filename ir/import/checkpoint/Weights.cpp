@@ -16,7 +16,7 @@ using namespace mlir;
 namespace kfuse::ir {
 namespace {
 
-using checkpoint::Part;
+using checkpoint::LayerTensor;
 using checkpoint::QuantisedMatrix;
 
 constexpr llvm::StringLiteral weightSuffix = ".weight";
@@ -166,15 +166,15 @@ private:
   Result<void> takeQuantised(const Match &match) {
     const QuantisedMatrix &matrix = *match.matrix;
     const unsigned place = match.argument;
-    llvm::SmallVector<const Part *, 3> parts{&matrix.codes, &matrix.scales};
+    llvm::SmallVector<const LayerTensor *, 3> tensors{&matrix.codes, &matrix.scales};
     if (matrix.zeros)
-      parts.push_back(&*matrix.zeros);
+      tensors.push_back(&*matrix.zeros);
     llvm::SmallVector<Value, 3> operands;
-    for (auto [i, part] : llvm::enumerate(parts)) {
-      const std::string stored = match.name + "." + part->name;
+    for (auto [i, tensor] : llvm::enumerate(tensors)) {
+      const std::string stored = match.name + "." + tensor->name;
       llvm::StringRef name = stored;
       name.consume_front(prefix);
-      Result<Value> added = addParameter(place + 1 + static_cast<unsigned>(i), name, part->data);
+      Result<Value> added = addParameter(place + 1 + static_cast<unsigned>(i), name, tensor->data);
       if (!added)
         return added.error();
       operands.push_back(*added);
