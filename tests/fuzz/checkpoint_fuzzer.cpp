@@ -14,7 +14,7 @@ void require(bool holds) {
     std::abort();
 }
 
-void checkPart(const ir::checkpoint::Part &part) {
+void checkTensor(const ir::checkpoint::LayerTensor &part) {
   require(!part.name.empty() && part.data.bytes.size() == byteSize(part.data.type, part.data.shape));
 }
 
@@ -29,13 +29,13 @@ bool fits(const Shape &shape, const Shape &blocks, const Shape &scales) {
 }
 
 void check(const ir::checkpoint::QuantisedMatrix &matrix, std::int64_t n, std::int64_t k) {
-  checkPart(matrix.codes);
-  checkPart(matrix.scales);
+  checkTensor(matrix.codes);
+  checkTensor(matrix.scales);
   require(elementCount(matrix.codes.data.shape) == n * k);
   require(fits(matrix.codes.data.shape, matrix.blocks, matrix.scales.data.shape));
   require(matrix.order.empty() || std::ssize(matrix.order) == k);
   if (matrix.zeros) {
-    checkPart(*matrix.zeros);
+    checkTensor(*matrix.zeros);
     require(matrix.zeros->data.shape == matrix.scales.data.shape);
   }
 }
