@@ -54,11 +54,8 @@ TEST_CASE("Emulated cuda.decode_attention: short caches have as many splits as g
   const std::vector<reference::HostTensor> inputs = given.inputs();
   auto outputOf = [&](int splits) {
     const codegen::TileConfig config{{"warps", 4}, {"keys", 16}, {"stages", 2}, {"splits", splits}};
-    Result<codegen::KernelPlan> plan = codegen::cuda::decodeAttentionTemplate().emit(given.region, config, hopper());
-    REQUIRE_MESSAGE(plan, plan.error().message);
-    Result<EmulatedKernel> emulated = EmulatedKernel::compile(*plan);
-    REQUIRE_MESSAGE(emulated, emulated.error().message);
-    auto outputs = emulated->run(inputs, given.states(), Copies::Early);
+    const Emulated emulated = emulate(codegen::cuda::decodeAttentionTemplate(), given, config);
+    auto outputs = emulated.kernel.run(inputs, given.states(), Copies::Early);
     REQUIRE_MESSAGE(outputs, outputs.error().message);
     return std::move((*outputs)[0]);
   };

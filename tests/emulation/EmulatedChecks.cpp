@@ -1,5 +1,4 @@
 #include "tests/emulation/EmulatedChecks.h"
-#include "tests/emulation/Emulator.h"
 
 #include <doctest/doctest.h>
 
@@ -24,26 +23,33 @@ static std::vector<codegen::TileConfig> sample(const std::vector<codegen::TileCo
   return chosen;
 }
 
-void check(const RegionCase &given, const std::vector<reference::HostTensor> &inputs, Oracle &oracle,
-           const codegen::KernelTemplate &kernel, const codegen::TileConfig &config, const ir::Target &target) {
-  INFO("config " << config.str());
+Emulated emulate(const codegen::KernelTemplate &kernel, const RegionCase &given, const codegen::TileConfig &config,
+                 const ir::Target &target) {
   Result<codegen::KernelPlan> plan = kernel.emit(given.region, config, target);
   REQUIRE_MESSAGE(plan, plan.error().message);
   Result<EmulatedKernel> emulated = EmulatedKernel::compile(*plan);
   REQUIRE_MESSAGE(emulated, emulated.error().message << "\n" << plan->source);
+  return {std::move(*plan), std::move(*emulated)};
+}
+
+void check(const RegionCase &given, const std::vector<reference::HostTensor> &inputs, Oracle &oracle,
+           const codegen::KernelTemplate &kernel, const codegen::TileConfig &config, const ir::Target &target) {
+  INFO("config " << config.str());
+  const Emulated emulated = emulate(kernel, given, config, target);
+  const std::string &source = emulated.plan.source;
   std::vector<reference::HostTensor> before;
   for (Copies copies : {Copies::Early, Copies::Late}) {
-    auto outputs = emulated->run(inputs, given.states(), copies);
-    REQUIRE_MESSAGE(outputs, outputs.error().message << "\n" << plan->source);
+    auto outputs = emulated.kernel.run(inputs, given.states(), copies);
+    REQUIRE_MESSAGE(outputs, outputs.error().message << "\n" << source);
     for (const reference::Verdict &verdict : oracle.judge(*outputs))
-      CHECK_MESSAGE(verdict.right, verdict.message << "\n" << plan->source);
+      CHECK_MESSAGE(verdict.right, verdict.message << "\n" << source);
     CHECK_MESSAGE((before.empty() || before == *outputs), "another order of threads gives other bits");
     before = std::move(*outputs);
   }
   for (int multiprocessors : {target.multiprocessors / 2, target.multiprocessors * 3 / 4})
-    if (std::optional<EmulatedKernel> elsewhere = emulated->on(multiprocessors)) {
+    if (std::optional<EmulatedKernel> elsewhere = emulated.kernel.on(multiprocessors)) {
       auto outputs = elsewhere->run(inputs, given.states(), Copies::Early);
-      REQUIRE_MESSAGE(outputs, outputs.error().message << "\n" << plan->source);
+      REQUIRE_MESSAGE(outputs, outputs.error().message << "\n" << source);
       CHECK_MESSAGE(before == *outputs, "other bits on " << multiprocessors << " multiprocessors");
     }
 }

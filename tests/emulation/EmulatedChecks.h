@@ -3,6 +3,7 @@
 
 #include "codegen/KernelTemplate.h"
 #include "tests/cuda/Oracle.h"
+#include "tests/emulation/Emulator.h"
 
 #include <cstddef>
 #include <vector>
@@ -12,6 +13,15 @@ namespace kfuse::test {
 const ir::Target &hopper();
 /// A Hopper whose blocks take several tiles of a small product.
 ir::Target hopperOf(int multiprocessors);
+
+/// What a template prints of a region, and that on the emulated device.
+struct Emulated {
+  codegen::KernelPlan plan;
+  EmulatedKernel kernel;
+};
+/// Both have to be had.
+Emulated emulate(const codegen::KernelTemplate &kernel, const RegionCase &given, const codegen::TileConfig &config,
+                 const ir::Target &target = hopper());
 
 /// Runs one config twice, with copies that come early and late: both are right, and alike to the bit. So is a run with
 /// the grid that the kernel gets on a device of fewer multiprocessors than it was emitted for.

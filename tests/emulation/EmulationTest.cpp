@@ -69,15 +69,11 @@ TEST_CASE("Emulated cuda.pointwise: a quotient is rounded to its type before it 
                                           "\n  %1 = kfuse.round %0 : (" + t + ") -> " + t + "\n  return %1 : " + t +
                                           "\n}"});
     const codegen::KernelTemplate &kernel = codegen::cuda::pointwiseTemplate();
-    const Result<codegen::KernelPlan> plan =
-        kernel.emit(given.region, kernel.candidates(given.region, hopper()).front(), hopper());
-    REQUIRE_MESSAGE(plan, plan.error().message);
-    Result<EmulatedKernel> emulated = EmulatedKernel::compile(*plan);
-    REQUIRE_MESSAGE(emulated, emulated.error().message);
-    const DType type = plan->inputs.front().type;
+    const Emulated emulated = emulate(kernel, given, kernel.candidates(given.region, hopper()).front());
+    const DType type = emulated.plan.inputs.front().type;
     const std::vector inputs{reference::tensorOf(type, {67}, std::vector<double>(67, one.x)),
                              reference::tensorOf(type, {67}, std::vector<double>(67, one.by))};
-    auto outputs = emulated->run(inputs, plan->inPlace, Copies::Early);
+    auto outputs = emulated.kernel.run(inputs, emulated.plan.inPlace, Copies::Early);
     REQUIRE_MESSAGE(outputs, outputs.error().message);
     CHECK(reference::toDoubles((*outputs)[0]) == std::vector<double>(67, one.expected));
   }

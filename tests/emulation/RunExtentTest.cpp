@@ -1,9 +1,8 @@
 // Kernels of which a run needs the first rows alone: these are what they are in a run of all rows, bit for bit where
 // sums are not split otherwise, and what lies behind them is not computed.
 #include "codegen/cuda/Templates.h"
-#include "tests/cuda/Oracle.h"
 #include "tests/cuda/RegionText.h"
-#include "tests/emulation/Emulator.h"
+#include "tests/emulation/EmulatedChecks.h"
 
 #include <doctest/doctest.h>
 
@@ -89,10 +88,7 @@ bool areAlike(double found, double expected, double tolerance) {
 
 void check(const EndedRun &run, const codegen::TileConfig &config, const ir::Target &target) {
   INFO("config " << config.str());
-  Result<codegen::KernelPlan> plan = run.kernel.emit(run.given.region, config, target);
-  REQUIRE_MESSAGE(plan, plan.error().message);
-  Result<EmulatedKernel> emulated = EmulatedKernel::compile(*plan);
-  REQUIRE_MESSAGE(emulated, emulated.error().message << "\n" << plan->source);
+  const Emulated emulated = emulate(run.kernel, run.given, config, target);
   const std::vector<int> states = run.given.states();
   const auto result = static_cast<std::size_t>(std::ranges::find(states, -1) - states.begin());
   const Shape shape = run.given.region.graph.outputs[result].shape;
@@ -100,8 +96,8 @@ void check(const EndedRun &run, const codegen::TileConfig &config, const ir::Tar
   std::vector<HostTensor> inputs = run.given.inputs();
   auto outputsOf = [&](std::int64_t length) {
     inputs.back() = reference::tensorOf(DType::I64, {2}, {1, static_cast<double>(length)});
-    auto outputs = emulated->run(inputs, states, Copies::Late);
-    REQUIRE_MESSAGE(outputs, outputs.error().message << "\n" << plan->source);
+    auto outputs = emulated.kernel.run(inputs, states, Copies::Late);
+    REQUIRE_MESSAGE(outputs, outputs.error().message << "\n" << emulated.plan.source);
     return std::move(*outputs);
   };
   const std::vector<HostTensor> wholes = outputsOf(most);
@@ -135,8 +131,8 @@ void check(const EndedRun &run, const codegen::TileConfig &config, const ir::Tar
         isLeft &= std::equal(outputs[i].bytes.begin() + end, outputs[i].bytes.end(), before.begin() + end);
         CHECK(wholes[i].bytes != before);
       }
-    CHECK_MESSAGE(areRight, plan->source);
-    CHECK_MESSAGE(isLeft, plan->source);
+    CHECK_MESSAGE(areRight, emulated.plan.source);
+    CHECK_MESSAGE(isLeft, emulated.plan.source);
   }
 }
 
@@ -170,6 +166,14 @@ bool endsWithRun(const TemplateCase &source, const codegen::KernelTemplate &kern
   return kernel.endsWithRun(given.region, kernel.candidates(given.region, target).front());
 }
 
+/// What a template prints, but for the head, which names the region.
+std::string textBelowHead(const codegen::KernelTemplate &kernel, const RegionCase &given,
+                          const codegen::TileConfig &config, const ir::Target &target) {
+  const Result<codegen::KernelPlan> plan = kernel.emit(given.region, config, target);
+  REQUIRE_MESSAGE(plan, plan.error().message);
+  return plan->source.substr(plan->source.find("#include"));
+}
+
 } // namespace
 
 TEST_CASE("Emulated run extent: rows of tiles of wgmma") {
@@ -200,9 +204,7 @@ TEST_CASE("Emulated run extent: bounds of a run whose rows end in whole tiles ha
     const codegen::TileConfig config{{"cluster_m", 1}, {"cluster_n", 1}, {"k", 64},      {"m", 128},
                                      {"n", 128},       {"pingpong", 0},  {"swizzle", 1}, {"swizzle_n", 0},
                                      {"split_k", 1},   {"stages", 4}};
-    Result<codegen::KernelPlan> plan = kernel.emit(given.region, config, target);
-    REQUIRE_MESSAGE(plan, plan.error().message);
-    return plan->source.substr(plan->source.find("#include")); // Its head names the region.
+    return textBelowHead(kernel, given, config, target);
   };
   CHECK(sourceOf(1024) == sourceOf(1280));
   CHECK(sourceOf(1024) != sourceOf(1240));
@@ -277,9 +279,7 @@ TEST_CASE("Emulated run extent: rows of bounds that are whole blocks have one co
     auto config = std::ranges::find_if(
         all, [](const codegen::TileConfig &one) { return one["rows"] == 4 && one.valueOr("rows_each", 0) == 0; });
     REQUIRE(config != all.end());
-    Result<codegen::KernelPlan> plan = kernel.emit(given.region, *config, target);
-    REQUIRE_MESSAGE(plan, plan.error().message);
-    return plan->source.substr(plan->source.find("#include")); // Its head names the region.
+    return textBelowHead(kernel, given, *config, target);
   };
   CHECK(sourceOf(1024) == sourceOf(1280));
   CHECK(sourceOf(1024) != sourceOf(1021));

@@ -102,7 +102,7 @@ private:
 /// The rungs of one dimension, all others at their largest.
 Result<std::vector<std::int64_t>> rungsOf(const Model &model, std::size_t dim, const ir::Target &target, bool simplify,
                                           std::span<const LengthCount> histogram) {
-  const std::vector<Dim> lengths = model.dims();
+  const std::vector<Dim> &lengths = model.dims();
   const std::int64_t low = lengths[dim].low;
   const std::vector<std::int64_t> rungs = ladder(low, lengths[dim].high);
   if (rungs.size() == 1)

@@ -93,8 +93,9 @@ std::vector<std::byte> argumentNoise(mlir::BlockArgument argument, IndexRange in
   forEachPrefix(argument, [&](ir::PrefixOp prefix) {
     std::vector<double> lengths = reference::toDoubles(tensor);
     const std::int64_t most = ir::dimsOf(prefix)[prefix.getAxis()];
-    lengths[prefix.getLength()] = static_cast<double>((most - static_cast<std::int64_t>(prefix.getPlus())) /
-                                                      static_cast<std::int64_t>(prefix.getTimes()));
+    const std::int64_t longest =
+        (most - static_cast<std::int64_t>(prefix.getPlus())) / static_cast<std::int64_t>(prefix.getTimes());
+    lengths[prefix.getLength()] = static_cast<double>(longest);
     tensor.bytes = reference::tensorOf(tensor.type, tensor.shape, lengths).bytes;
   });
   return tensor.bytes;

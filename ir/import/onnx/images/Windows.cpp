@@ -12,7 +12,7 @@ constexpr int64_t mostOfAttribute = int64_t{1} << 24;
 
 /// An attribute of `count` numbers from `least` up, all `otherwise` where the node has none.
 std::optional<Ints> numbers(Node &node, llvm::StringRef name, size_t count, int64_t otherwise, int64_t least) {
-  const Ints given = node.integerList(name).value_or(Ints(count, otherwise));
+  Ints given = node.integerList(name).value_or(Ints(count, otherwise));
   auto isSmall = [&](int64_t number) { return number >= least && number <= mostOfAttribute; };
   if (!node.failed() && given.size() == count && llvm::all_of(given, isSmall))
     return given;

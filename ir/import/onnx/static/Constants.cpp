@@ -64,7 +64,8 @@ double countOf(int64_t start, int64_t limit, int64_t delta) {
   const __int128 distance = static_cast<__int128>(limit) - start, step = delta;
   if (step == 0 || distance == 0 || (distance < 0) != (step < 0))
     return step == 0 ? NAN : 0;
-  return static_cast<double>((distance + step - (step > 0 ? 1 : -1)) / step);
+  const __int128 count = (distance + step - (step > 0 ? 1 : -1)) / step;
+  return static_cast<double>(count);
 }
 
 bool endless(double count) { return !(count <= maxTensorBytes); } // NaN too.
