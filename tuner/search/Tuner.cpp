@@ -60,10 +60,9 @@ bool isOneOf(const std::vector<codegen::EstimatedConfig> &candidates, const code
                      [&](const codegen::EstimatedConfig &candidate) { return candidate.config == config; });
 }
 
-/// What won for the same ops in the shape nearest to this one, if it is legal here: a first guess. Near is a bound of
-/// like size, within 4 times.
-std::optional<codegen::TileConfig> neighbourOf(const TuningContext &context, const TuningTask &task,
-                                               const Roofline &bound) {
+/// What won for the same ops in the shape nearest to this one, if it is legal here: a first guess. Near is what took
+/// about the time that it is estimated to take here, within 4 times.
+std::optional<codegen::TileConfig> neighbourOf(const TuningContext &context, const TuningTask &task) {
   const std::vector<Choice> choices = context.store.findChoices(task.ops, context.sku());
   if (choices.empty())
     return std::nullopt;
@@ -71,8 +70,10 @@ std::optional<codegen::TileConfig> neighbourOf(const TuningContext &context, con
   double nearest = std::log(4.0);
   std::optional<codegen::TileConfig> config;
   for (const Choice &choice : choices) {
-    const double distance = choice.timing ? std::abs(std::log(choice.timing->medianUs / bound.boundUs)) : INFINITY;
-    if (distance < nearest && isOneOf(candidates, choice.config)) {
+    const auto here = std::ranges::find(candidates, choice.config, &codegen::EstimatedConfig::config);
+    if (!choice.timing || here == candidates.end())
+      continue;
+    if (const double distance = std::abs(std::log(choice.timing->medianUs / here->us)); distance < nearest) {
       nearest = distance;
       config = choice.config;
     }
@@ -90,9 +91,7 @@ std::string whyNoChoice(const TuningContext &context, const TuningTask &task) {
 /// A ladder of reasons to miss; what passes them all is trusted.
 Lookup lookUp(const TuningContext &context, const TuningTask &task, const std::optional<Choice> &choice) {
   if (!choice)
-    return {.kernel = {},
-            .miss = whyNoChoice(context, task),
-            .seed = neighbourOf(context, task, roofline(task.work, context.currentPeaks()))};
+    return {.kernel = {}, .miss = whyNoChoice(context, task), .seed = neighbourOf(context, task)};
   if (choice->timing && choice->driver != context.driver())
     return {
         {}, fmt::format("it was tuned under driver {}, here is {}", choice->driver, context.driver()), choice->config};
@@ -132,7 +131,7 @@ std::optional<codegen::TileConfig> firstGuess(const TuningContext &context, cons
   if (std::optional<Choice> choice = context.store.findChoice(regionOf(context, task));
       choice && isOneOf(task.space->candidates(), choice->config))
     return choice->config;
-  return neighbourOf(context, task, roofline(task.work, context.currentPeaks()));
+  return neighbourOf(context, task);
 }
 
 using Keys = std::set<std::string>; ///< The keys of plans that were wanted.
@@ -140,6 +139,7 @@ using Keys = std::set<std::string>; ///< The keys of plans that were wanted.
 /// What a task has had compiled ahead.
 struct Announced {
   Keys wanted;
+  int candidates = 0;
   std::optional<codegen::TileConfig> seed;
   std::optional<std::size_t> winners; ///< How many kernels of its ops had winners when that was looked for.
 };
@@ -192,6 +192,7 @@ private:
   void startDevice() const;
   Result<bool> trySearch(std::size_t index);
   bool isOfOtherProgram(std::size_t index) const;
+  Budget budgetFor(std::size_t index, bool hasGuess) const;
   void compileAheadOf(std::size_t position);
 
   const TuningContext &context;
@@ -318,23 +319,29 @@ void Tuning::compileAheadOf(std::size_t position) {
   for (std::size_t i = position; i < missing.size() && candidates < candidatesAhead; ++i) {
     const std::size_t index = missing[i].index;
     const TuningTask &task = tasks[index];
-    const int own = (isOfOtherProgram(index) ? budgetBesideWinner(context) : budgetOf(context)).candidates;
-    candidates += own;
     const auto [made, isNew] = announced.try_emplace(index);
     Announced &ahead = made->second;
     const std::size_t known = winners[task.ops];
-    if (ahead.winners == known || (!isNew && isRenewed))
-      continue;
-    ahead.winners = known;
-    std::optional<codegen::TileConfig> seed = firstGuess(context, task);
-    if (!isNew && seed == ahead.seed)
-      continue;
-    isRenewed |= !isNew;
-    compileFirstBatch(context, *compiled, task, own, seed, ahead.wanted);
-    ahead.seed = std::move(seed);
-    if (isNew && ++ranked == kernelsAtOnce)
-      break;
+    if (ahead.winners != known && (isNew || !isRenewed)) {
+      ahead.winners = known;
+      std::optional<codegen::TileConfig> seed = firstGuess(context, task);
+      if (isNew || seed != ahead.seed) {
+        isRenewed |= !isNew;
+        // Where none has won yet, one will have when the search begins.
+        ahead.candidates = budgetFor(index, seed.has_value() || known == 0).candidates;
+        compileFirstBatch(context, *compiled, task, ahead.candidates, seed, ahead.wanted);
+        ahead.seed = std::move(seed);
+        if (isNew && ++ranked == kernelsAtOnce)
+          break;
+      }
+    }
+    candidates += ahead.candidates;
   }
+}
+
+/// What a search may spend that begins with a guess, or with none.
+Budget Tuning::budgetFor(std::size_t index, bool hasGuess) const {
+  return hasGuess && isOfOtherProgram(index) ? budgetBesideWinner(context) : budgetOf(context);
 }
 
 /// False while another process is at it.
@@ -354,7 +361,7 @@ Result<bool> Tuning::trySearch(std::size_t index) {
     Span span("search", task.name);
     Progress progress{
         .kernel = task.name, .kernelsDone = static_cast<int>(index), .kernels = static_cast<int>(tasks.size())};
-    Budget budget = found.seed && isOfOtherProgram(index) ? budgetBesideWinner(context) : budgetOf(context);
+    Budget budget = budgetFor(index, found.seed.has_value());
     // Time spent waiting for other processes is gone from the shares; only a limit that was asked for is kept all the
     // same.
     budget.seconds = context.options.seconds > 0 ? share : std::max(share, budget.seconds / 2);
