@@ -101,6 +101,7 @@ public:
   /// (quantized - zeros) scales, of the scales' type: weights of I8, U8, I4 or U4 as they are multiplied. `blocks` says
   /// how many elements along each dimension share a scale, 0 for all of it: {1, 128} in [N, K] is groups of 128, {1, 0}
   /// a scale a row; scales and zeros have ceil(size / block) elements along it. An empty Tensor leaves the zeros out.
+  /// The difference from zeros that are floats is rounded to their type.
   Tensor dequantize(const Tensor &quantized, const Tensor &scales, const Tensor &zeros, const Shape &blocks);
 
   struct Transpose {

@@ -187,7 +187,8 @@ def Kfuse_DequantizeOp : Kfuse_InferredOp<"dequantize", "Pointwise"> {
   let description = [{
     blocks[i] elements along dimension i share a scale, or all where it is 0; the last block of a dimension may be
     shorter. scales, and zeros where there are any, have ceil(size / blocks[i]) elements along it: [0, 0] is one scale a
-    tensor, [1, 0] one a row, [1, 128] groups of 128. The difference is exact; the result has the scales' type.
+    tensor, [1, 0] one a row, [1, 128] groups of 128. The difference from integers is exact, from floats it is rounded
+    to their type, as in HQQ; the result has the scales' type.
   }];
   let arguments = (ins Kfuse_SmallIntegerTensor:$quantized, Kfuse_FloatTensor:$scales,
                        Optional<StaticShapeTensorOf<[Kfuse_Float, Kfuse_SmallInteger]>>:$zeros,

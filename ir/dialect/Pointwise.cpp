@@ -36,6 +36,13 @@ SmallVector<AffineExpr> broadcastIndex(ArrayRef<int64_t> dims, ArrayRef<AffineEx
   return result;
 }
 
+/// The number that a store of `type` would leave of a float. Regions compute in f32: `round` and dequantize are the
+/// only ops that round before they go on.
+static Scalar roundedTo(DType type, Scalar value, ScalarBuilder &builder) {
+  const bool isHalf = type == DType::F16 || type == DType::BF16;
+  return isHalf ? builder.apply(type == DType::F16 ? "round_to_f16" : "round_to_bf16", {value}, type) : value;
+}
+
 Scalar scalarisePointwise(Operation *op, StringRef function, ScalarBuilder &builder, ArrayRef<AffineExpr> index) {
   SmallVector<Scalar, 3> operands;
   for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
@@ -44,9 +51,8 @@ Scalar scalarisePointwise(Operation *op, StringRef function, ScalarBuilder &buil
       return {};
   }
   const DType type = dtypeOf(op->getResult(0).getType());
-  // The one place where a region rounds between its ops: in 16 bits many a quotient lies halfway between integers.
-  if (isa<RoundOp>(op) && (type == DType::F16 || type == DType::BF16))
-    operands[0] = builder.apply(type == DType::F16 ? "round_to_f16" : "round_to_bf16", operands[0], type);
+  if (isa<RoundOp>(op)) // In 16 bits many a quotient lies halfway between integers.
+    operands[0] = roundedTo(type, operands[0], builder);
   return builder.apply(function, operands, type);
 }
 
@@ -146,7 +152,8 @@ Scalar DequantizeOp::scalarise(ScalarBuilder &builder, ArrayRef<AffineExpr> inde
     return {};
   value = builder.cast(value, DType::F32);
   if (zero)
-    value = builder.apply("sub", {value, builder.cast(zero, DType::F32)}, DType::F32);
+    value = detail::roundedTo(dtypeOf(getZeros().getType()),
+                              builder.apply("sub", {value, builder.cast(zero, DType::F32)}, DType::F32), builder);
   return builder.apply("mul", {value, scale}, DType::F32);
 }
 

@@ -218,7 +218,7 @@ LazyTensor &round(mlir::Operation *op, Operands operands, LazyArena &arena) {
                                              : LoopOf<real::round<DType::F32>>::run);
 }
 
-/// (q - zero) scale, by blocks.
+/// (q - zero) scale, by blocks. A difference from a float has its type, even where nothing else is rounded.
 class DequantizedTensor : public LazyTensor {
 public:
   DequantizedTensor(ir::DequantizeOp op, Operands operands)
@@ -231,8 +231,10 @@ private:
     for (Int i = 0; i < line.count; ++i) {
       const Int block = blockOf(line.first + i * line.stride);
       auto value = static_cast<double>(out[i].integer);
-      if (zeros)
-        value -= isFloat(zeros->type) ? zeros->at(block).real : static_cast<double>(zeros->at(block).integer);
+      if (zeros && isFloat(zeros->type))
+        value = roundTo(zeros->type, value - zeros->at(block).real);
+      else if (zeros)
+        value -= static_cast<double>(zeros->at(block).integer);
       out[i].real = value * scales.at(block).real;
     }
   }

@@ -8,7 +8,7 @@ namespace {
 struct Sketch {
   int m = 1, n = 1, k = 1, group = 128;
   std::string integer = "ui4";
-  std::string zeros = {}; ///< "" for none, "stored", "floats" or the one zero of all.
+  std::string zeros = {}; ///< "" for none, "stored", a type of floats ("floats": that of the product), or one for all.
   int stored = 0;         ///< Elements of a row of weights in memory, where they are more than K.
   int products = 1;       ///< Two are a gate and what it gates.
   bool fixed = true;      ///< The weights are parameters.
@@ -17,12 +17,19 @@ struct Sketch {
 
 std::string dims(int rows, int columns) { return std::to_string(rows) + "x" + std::to_string(columns); }
 
+/// The type of zeros that are stored; "" for others.
+std::string zeroType(const Sketch &s, const std::string &type) {
+  const bool areFloats = s.zeros == "f16" || s.zeros == "bf16" || s.zeros == "f32";
+  return s.zeros == "stored" ? s.integer : s.zeros == "floats" ? type : areFloats ? s.zeros : "";
+}
+
 TemplateCase lowBitProduct(const Sketch &s, const std::string &type) {
   const int blocks = (s.k + s.group - 1) / s.group, stored = s.stored ? s.stored : s.k;
   const std::string x = tensor(dims(s.m, s.k), type), q = tensor(dims(s.n, stored), s.integer),
                     part = tensor(dims(s.n, s.k), s.integer),
                     scales = s.oneScale ? tensor("1x1", type) : tensor(dims(s.n, blocks), type),
-                    zeros = tensor(s.oneScale ? "1x1" : dims(s.n, blocks), s.zeros == "floats" ? type : s.integer),
+                    zerosOf = zeroType(s, type),
+                    zeros = tensor(s.oneScale ? "1x1" : dims(s.n, blocks), zerosOf.empty() ? s.integer : zerosOf),
                     w = tensor(dims(s.n, s.k), type), y = tensor(dims(s.m, s.n), type);
   std::string parameters = "%x: " + x, body;
   auto parameter = [&](const std::string &name, const std::string &of) {
@@ -36,7 +43,7 @@ TemplateCase lowBitProduct(const Sketch &s, const std::string &type) {
     else
       parameter("s" + number, scales);
     std::string given = "%q" + number, zero;
-    if (s.zeros == "stored" || s.zeros == "floats") {
+    if (!zerosOf.empty()) {
       parameter("z" + number, zeros);
       zero = ", %z" + number;
     } else if (!s.zeros.empty()) {
@@ -82,6 +89,7 @@ std::vector<TemplateCase> lowBitCases(const std::string &type) {
            Sketch{.m = 9, .n = 40, .k = 512, .zeros = "floats"},
            Sketch{.m = 3, .n = 48, .k = 256, .integer = "i8", .zeros = "3", .oneScale = true},
            Sketch{.m = 1, .n = 40, .k = 256, .group = 32, .integer = "i8", .zeros = "floats"},
+           Sketch{.m = 2, .n = 40, .k = 256, .zeros = "f32"},
        })
     cases.push_back(lowBitProduct(sketch, type));
   return cases;
@@ -99,9 +107,26 @@ std::vector<TemplateCase> manyRowLowBitCases(const std::string &type) {
            Sketch{.m = 24, .n = 72, .k = 512, .zeros = "8", .fixed = false},
            Sketch{.m = 70, .n = 160, .k = 1024, .zeros = "floats", .products = 2},
            Sketch{.m = 40, .n = 72, .k = 512, .integer = "ui8", .oneScale = true},
+           Sketch{.m = 20, .n = 80, .k = 512, .group = 64, .zeros = type == "f16" ? "bf16" : "f16"},
            Sketch{.m = 70, .n = 160, .k = 1024, .zeros = "stored", .products = 2},
        })
     cases.push_back(lowBitProduct(sketch, type));
+  return cases;
+}
+
+std::vector<TemplateCase> weightBitCases(int m) {
+  std::vector<TemplateCase> cases;
+  for (const std::string type : {"bf16", "f16"})
+    for (const Sketch &sketch : {
+             Sketch{.m = m, .n = 136, .k = 256, .zeros = "stored"},
+             Sketch{.m = m, .n = 136, .k = 256, .group = 32, .integer = "i8", .zeros = "stored"},
+             Sketch{.m = m, .n = 136, .k = 256, .zeros = "floats"},
+             Sketch{.m = m, .n = 136, .k = 256, .group = 32, .integer = "i4", .zeros = "floats"},
+             Sketch{.m = m, .n = 136, .k = 256, .group = 64, .integer = "ui8", .zeros = "floats"},
+             // A difference in f16 would be rounded once more on its way to a product in bf16.
+             Sketch{.m = m, .n = 136, .k = 256, .group = 32, .zeros = "bf16"},
+         })
+      cases.push_back(lowBitProduct(sketch, type));
   return cases;
 }
 

@@ -117,6 +117,8 @@ std::vector<TemplateCase> fewRowCases(const std::string &type);
 std::vector<TemplateCase> lowBitCases(const std::string &type);
 /// The same of 17 rows and more.
 std::vector<TemplateCase> manyRowLowBitCases(const std::string &type);
+/// Products of so many rows whose every weight is the same whatever the kernel: its rounding is the op's.
+std::vector<TemplateCase> weightBitCases(int rows);
 /// One such product, of a size of models.
 TemplateCase lowBitProduct(int m, int n, int k, int group, const std::string &integer, const std::string &type);
 /// Products of 3 and of 13 rows whose left operand has heads before tokens in memory.

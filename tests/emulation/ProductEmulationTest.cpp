@@ -46,54 +46,6 @@ TEST_CASE("Emulated cuda.matmul_stream: right for every type, edge and split of 
     checkAll(streamedCases(type), codegen::cuda::matmulStreamTemplate(), 4);
 }
 
-TEST_CASE("Emulated cuda.matmul_sm90_split: weights of few bits become its rows in registers") {
-  checkAll(manyRowLowBitCases("bf16"), codegen::cuda::matmulSm90SplitTemplate(), 4);
-  checkAll(manyRowLowBitCases("f16"), codegen::cuda::matmulSm90SplitTemplate(),
-           2); // Other conversions in the same schedules.
-}
-
-TEST_CASE("Emulated cuda.matmul_sm80: weights of few bits become floats on their way to shared memory") {
-  checkAll(manyRowLowBitCases("bf16"), codegen::cuda::matmulSm80Template(), 4);
-  checkAll(manyRowLowBitCases("f16"), codegen::cuda::matmulSm80Template(),
-           2); // Other conversions in the same schedules.
-}
-
-TEST_CASE("Emulated cuda.matmul_sm90_low_bits: right for every type of weights, groups, zeros, edges and tile") {
-  const codegen::KernelTemplate &kernel = codegen::cuda::matmulSm90LowBitsTemplate();
-  for (const char *type : {"bf16", "f16"}) {
-    std::vector<TemplateCase> cases = manyRowLowBitCases(type);
-    std::string refused; // Rows of the result that begin at no multiple of 16 bytes.
-    std::erase_if(cases, [&](const TemplateCase &one) {
-      const bool isTaken(kernel.match(RegionCase(one).region, hopper()));
-      refused += isTaken ? "" : one.name.substr(0, one.name.find("_of")) + " ";
-      return !isTaken;
-    });
-    CHECK(refused == "low_bits_17x150x1056 low_bits_33x130x528 ");
-    checkAll(cases, kernel, type == std::string("bf16") ? 4 : 2); // f16 has other conversions in the same schedules.
-  }
-}
-
-TEST_CASE("Emulated cuda.matmul_sm90_low_bits: clusters walk many tiles") {
-  const codegen::KernelTemplate &kernel = codegen::cuda::matmulSm90LowBitsTemplate();
-  const ir::Target target = hopperOf(4);
-  for (const TemplateCase &source : {manyRowLowBitCases("bf16")[3], manyRowLowBitCases("bf16").back()}) {
-    INFO(source.name);
-    RegionCase given(source);
-    std::vector<reference::HostTensor> inputs = given.inputs();
-    Oracle oracle(given, inputs);
-    std::set<std::array<std::int64_t, 3>> seen; // One config of each cluster, in ping-pong and not.
-    for (const codegen::TileConfig &config : kernel.candidates(given.region, target))
-      if (config["m"] <= 64 && seen.insert({config["cluster_m"], config["cluster_n"], config["pingpong"]}).second)
-        check(given, inputs, oracle, kernel, config, target);
-    CHECK(seen.size() > 1);
-  }
-}
-
-TEST_CASE("Emulated cuda.matmul_low_bits: right for every type of weights, groups, zeros, edges and split of K") {
-  checkAll(lowBitCases("bf16"), codegen::cuda::matmulLowBitsTemplate(), 4);
-  checkAll(lowBitCases("f16"), codegen::cuda::matmulLowBitsTemplate(), 2); // Other conversions in the same schedules.
-}
-
 TEST_CASE("Emulated products of few rows: right for rows that come in segments") {
   for (const char *type : {"bf16", "f16"}) {
     checkAll({pieceRowCases(type)[0]}, codegen::cuda::gemvTemplate(), 4);

@@ -59,6 +59,26 @@ TEST_CASE("cpu: dequantised by blocks along any axis") {
     }
 }
 
+TEST_CASE("cpu: dequantised bit for bit, whatever the type of zeros") {
+  for (DType type : smallTypes)
+    for (DType scaleType : {DType::F32, DType::BF16, DType::F16})
+      for (const HostTensor &zeros :
+           {all(type, {6, 3}, 8), uniform(DType::F32, {6, 3}, 9, 0, 15), uniform(DType::F16, {6, 3}, 10, 0, 15),
+            uniform(DType::BF16, {6, 3}, 11, 0, 15)}) {
+        const std::vector<HostTensor> arguments{all(type, {6, 70}, 5), uniform(scaleType, {6, 3}, 6), zeros};
+        CpuRegion region(functionText("kfuse.dequantize %arg0, %arg1, %arg2 {blocks = array<i64: 1, 32>} : (" +
+                                          typeText(arguments[0]) + ", " + typeText(arguments[1]) + ", " +
+                                          typeText(zeros) + ") -> tensor<6x70x" + elementText(scaleType) + ">",
+                                      arguments));
+        auto exact = reference::evaluate(region.parsed.body(), arguments, reference::Mode::Exact);
+        REQUIRE_MESSAGE(exact, exact.error().message);
+        const HostTensor expected = reference::toTensor(exact->front());
+        for (const codegen::TileConfig &config : region.candidates())
+          CHECK(reference::toDoubles(runPlan(region.plan(config), arguments).front()) ==
+                reference::toDoubles(expected));
+      }
+}
+
 TEST_CASE("cpu: products with dequantised weights") {
   for (DType type : smallTypes)
     for (auto [m, n, k] : {std::array<std::int64_t, 3>{1, 37, 96}, {5, 64, 70}, {33, 50, 128}}) {

@@ -22,7 +22,7 @@ public:
     const ScalarNode &product = graph[value];
     if (product.kind != Kind::Apply || product.function != "mul")
       return refused("is not dequantised in the region");
-    Scalar integers = product.operands[0], zero;
+    Scalar integers = unrounded(product.operands[0]), zero;
     if (graph[integers].kind == Kind::Apply && graph[integers].function == "sub")
       std::tie(integers, zero) = std::pair(graph[integers].operands[0], graph[integers].operands[1]);
     const ScalarNode *q = integerLoad(integers);
@@ -46,6 +46,12 @@ private:
     return operand;
   }
 
+  /// A difference from floats is rounded to their type, which is how kernels take it anyway.
+  Scalar unrounded(Scalar value) const {
+    const ScalarNode &node = graph[value];
+    const bool isRounded = node.kind == Kind::Apply && llvm::StringRef(node.function).starts_with("round_to_");
+    return isRounded ? node.operands[0] : value;
+  }
   /// A load of a matrix by indices alone; null for anything else.
   const ScalarNode *loadOf(Scalar value) {
     const ScalarNode &node = graph[value];

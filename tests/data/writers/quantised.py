@@ -221,11 +221,15 @@ def along_n():
 
 
 def halves():
-    """A quotient that is 40.502 in f32 and 40.5 in f16, divided in the type of the scale, and in the one that is named."""
+    """A quotient that is 40.502 in f32 and 40.5 in f16, divided in the type of the scale, and in the one that is named.
+    And 15 less 125 / 1024, a zero point in f16: the difference in f16 is another, and so is its product with 1.4375."""
     x, f16 = info("x", TensorProto.FLOAT16, [1]), TensorProto.FLOAT16
     nodes = [node("QuantizeLinear", ["x", "s"], ["q"]), node("DequantizeLinear", ["q", "s"], ["y"]),
              node("QuantizeLinear", ["x", "s"], ["wide"], precision=F32), node("DequantizeLinear", ["wide", "s"], ["z"])]
     write("quantised_halves", nodes, [x], [info("y", f16, [1]), info("z", f16, [1])], [tensor("s", 0.7, np.float16)], 23)
+    product = node("MatMulNBits", ["x", "q", "s", "z"], ["y"], domain=CONTRIB, K=16, N=1, block_size=16, bits=4)
+    weights = [tensor("q", np.full((1, 1, 8), 255, np.uint8)), tensor("s", [1.4375], np.float16), tensor("z", [125 / 1024], np.float16)]
+    write("nbits_halves", [product], [info("x", f16, [1, 16])], [info("y", f16, [1, 1])], weights, 21, domains=[CONTRIB])
 
 
 def single_products():

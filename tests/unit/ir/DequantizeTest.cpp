@@ -112,6 +112,21 @@ TEST_CASE("dequantize: a region reads q, its scale and its zero at the block's i
                         "store %6 as f16 (d0, d1) -> (d0, d1)\n");
 }
 
+TEST_CASE("dequantize: the difference from zeros that are floats has their type") {
+  const HostTensor q = reference::tensorOf(DType::U4, {4}, {15, 9, 8, 1}),
+                   two = reference::tensorOf(DType::F32, {4}, {2, 2, 2, 2});
+  auto dequantized = [&](DType type, const std::string &text) {
+    const HostTensor zeros = reference::tensorOf(type, {4}, std::vector<double>(4, 127.0 / 1024));
+    return reals(evaluateLine("kfuse.dequantize %arg0, %arg1, %arg2 {blocks = array<i64: 1>} : (tensor<4xui4>, "
+                              "tensor<4xf32>, tensor<4x" +
+                                  text + ">) -> tensor<4xf32>",
+                              {q, two, zeros}));
+  };
+  CHECK(dequantized(DType::F32, "f32") == std::vector<double>{29.751953125, 17.751953125, 15.751953125, 1.751953125});
+  // From 4 on, f16 has no halves of 256ths.
+  CHECK(dequantized(DType::F16, "f16") == std::vector<double>{29.75, 17.75, 15.75, 1.751953125});
+}
+
 TEST_CASE("dequantize: GraphBuilder") {
   GraphBuilder g;
   Tensor x = g.input("x", DType::BF16, {1, 256}), q = g.parameter("q", DType::U4, {8, 256}),

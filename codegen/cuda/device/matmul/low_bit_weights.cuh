@@ -16,13 +16,13 @@ template <class S> __device__ __forceinline__ S scaleAt(const S *scales, unsigne
 
 /// One zero, a code, for all blocks.
 template <unsigned zero> struct OneZero {
-  template <class Integers, class> using Codes = Integers;
+  template <class W, class T> using Codes = LowBits<W, T>;
   template <class Codes> __device__ __forceinline__ unsigned byteOf(unsigned, unsigned) const { return 0; }
   template <class Codes> static __device__ __forceinline__ unsigned codeIn(unsigned, unsigned) { return zero; }
 };
 /// Rows of zeros, one for each block, of the weights' own type.
 template <int rowBytes> struct StoredZeros {
-  template <class Integers, class> using Codes = Integers;
+  template <class W, class T> using Codes = LowBits<W, T>;
   const void *memory;
   template <class Codes> __device__ __forceinline__ unsigned byteOf(unsigned n, unsigned block) const {
     return Codes::byteAt(static_cast<const unsigned char *>(memory) + n * rowBytes, block);
@@ -34,7 +34,7 @@ template <int rowBytes> struct StoredZeros {
 
 /// Rows of `count` zeros, one for each block, that are floats of type S.
 template <class S, int count> struct FloatZeros {
-  template <class Integers, class T> using Codes = LessFloats<Integers, T, S>;
+  template <class W, class T> using Codes = LessFloats<W, T, S>;
   const S *memory;
   template <class> __device__ __forceinline__ unsigned byteOf(unsigned n, unsigned block) const {
     return bitsOf(memory[n * count + block]);
@@ -50,7 +50,7 @@ private:
 template <class W, class S, class Zeros, int bytes, int block, int count, bool fixed> struct LowBitWeights {
   using Element = W;
   using Scale = S;
-  template <class T> using Codes = typename Zeros::template Codes<LowBits<W, T>, T>; ///< Makes T of the integers.
+  template <class T> using Codes = typename Zeros::template Codes<W, T>; ///< Makes T of the integers.
   static constexpr int products = 1, rowBytes = bytes;
   static constexpr int blockSize = block, blocksOfRow = count;
   static constexpr bool isFixed = fixed;

@@ -127,15 +127,27 @@ template <class T> struct LowBits<i4, T> : Nibbles<T, true> {};
 template <class T> struct LowBits<u8, T> : Bytes<T, false> {};
 template <class T> struct LowBits<i8, T> : Bytes<T, true> {};
 
-/// Integers less zeros that are floats of type S and come as their bits. The difference may be no whole number: it is
-/// rounded.
-template <class Integers, class T, class S> struct LessFloats : Integers {
+/// The type in which a product by T takes integers from zeros of type S: that of the zeros, as kfuse.dequantize says,
+/// where tensor cores have it.
+template <class S, class T> struct DifferenceOf {
+  using Type = S;
+};
+template <class T> struct DifferenceOf<float, T> {
+  using Type = T;
+};
+
+/// Integers W less zeros that are floats of type S and come as their bits. The difference may be no whole number: it is
+/// rounded, and then once more where T is another type.
+template <class W, class T, class S> struct LessFloats : LowBits<W, T> {
+  using Difference = typename DifferenceOf<S, T>::Type;
+  using Integers = LowBits<W, Difference>;
+
   static __device__ __forceinline__ unsigned minus(unsigned bits) {
     const float zero = floatOf(S{}, bits);
-    return wordOf(T{}, -zero, -zero);
+    return wordOf(Difference{}, -zero, -zero);
   }
   static __device__ __forceinline__ unsigned widened(unsigned bits, unsigned minusZero) {
-    return scaledPair(T{}, Integers::widened(bits, Integers::minus(Integers::flip)), PairBits<T>::one, minusZero);
+    return less(Integers::widened(bits, Integers::minus(Integers::flip)), minusZero);
   }
   template <int count>
   static __device__ __forceinline__ void widen(unsigned (&pairs)[count], const unsigned (&words)[4], unsigned bits) {
@@ -143,10 +155,19 @@ template <class Integers, class T, class S> struct LessFloats : Integers {
     Integers::widen(pairs, words, Integers::flip);
 #pragma unroll
     for (int i = 0; i < count; ++i)
-      pairs[i] = scaledPair(T{}, pairs[i], PairBits<T>::one, minusZero);
+      pairs[i] = less(pairs[i], minusZero);
   }
 
 private:
+  static __device__ __forceinline__ unsigned less(unsigned pair, unsigned minusZero) {
+    return converted(T{}, Difference{}, scaledPair(Difference{}, pair, PairBits<Difference>::one, minusZero));
+  }
+  static __device__ __forceinline__ unsigned converted(T, T, unsigned pair) { return pair; }
+  template <class From> static __device__ __forceinline__ unsigned converted(T, From, unsigned pair) {
+    float values[2];
+    decodeWord(values, From{}, pair);
+    return wordOf(T{}, values[0], values[1]);
+  }
   template <class Half> static __device__ __forceinline__ float floatOf(Half, unsigned bits) {
     return decode(Half{static_cast<unsigned short>(bits)});
   }

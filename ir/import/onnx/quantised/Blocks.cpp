@@ -46,13 +46,14 @@ std::optional<Ints> blockOrder(Node &node, unsigned input, int64_t k, int64_t si
   return std::nullopt;
 }
 
-/// Zero points of one block a column: packed as the elements are, of a float type, or 2^(bits - 1).
+/// Zero points of one block a column: packed as the elements are, of a float type, or 2^(bits - 1). ONNX Runtime takes
+/// floats in f32, of whatever type they are.
 Value zerosOf(Node &node, unsigned input, const PackedRows &zeros, Value scales) {
   Emitter &emit = node.emit;
   if (!node.input(input))
     return emit.splat(static_cast<double>(1 << (zeros.bits - 1)), zeros.type(), dimsOf(scales));
   if (isFloat(node.type(input)))
-    return emit.reshape(node.input(input), dimsOf(scales));
+    return emit.reshape(emit.cast(node.input(input), DType::F32), dimsOf(scales));
   return emit.reshape(integersOf(node, input, zeros), dimsOf(scales));
 }
 

@@ -288,6 +288,15 @@ TEST_CASE("onnx ops: activations are quantised in the type of the scale, or in t
   CHECK((*values)[1].real(0) == doctest::Approx(41 * 0.7001953125).epsilon(1e-3)); // And of 40.502.
 }
 
+TEST_CASE("onnx ops: weights of MatMulNBits less a zero point of 16 bits are numbers of f32, as in ONNX Runtime") {
+  ImportedModel model(testData("nbits_halves.onnx"));
+  REQUIRE_MESSAGE(model, model.error());
+  std::vector<double> one(16);
+  one[3] = 1;
+  CHECK(model.evaluate({{"x", reference::tensorOf(DType::F16, {1, 16}, one)}})["y"] ==
+        std::vector<double>{1369.0 / 64}); // A difference in f16 would make 1368 of it.
+}
+
 TEST_CASE("onnx ops: booleans are reduced as integers, which kernels can") {
   ImportedModel model(testData("reduce_bool.onnx"));
   REQUIRE_MESSAGE(model, model.error());
