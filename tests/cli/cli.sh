@@ -205,6 +205,15 @@ for options in "--bits 4 --group 32" "--bits 8 --group 16 --symmetric"; do
   check "quantize $options" quantised $options
 done
 check "its table" grep -q "relative error" "$work/out"
+"$kfuse" quantize "$models/bert.dynamo.onnx" -o "$work/json.onnx" --group 32 --json >"$work/quantised.json"
+check "quantize as JSON" python3 - "$work/quantised.json" "$work/json.onnx" <<'P'
+import json, sys
+report = json.load(open(sys.argv[1]))
+assert report["output"] == sys.argv[2] and (report["bits"], report["group"], report["symmetric"]) == (4, 32, False)
+assert len(report["products"]) > 1
+for product in report["products"]:
+    assert product["node"] and product["n"] > 0 and product["k"] > 0 and 0.01 < product["relative_error"] < 0.2, product
+P
 check "quantize to 5 bits" fails 2 "weights of 5 bits" quantize "$models/bert.dynamo.onnx" -o "$work/five.onnx" --bits 5
 check "quantize over the model" fails 2 "^kfuse: the quantised model .* over the model" quantize "$work/small.onnx" -o "$work/small.onnx"
 
