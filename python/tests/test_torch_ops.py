@@ -9,7 +9,7 @@ import unittest
 import torch
 import torch.nn.functional as F
 
-from torch_support import DEVICE, compiled, report
+from torch_support import DEVICE, compiled, report, warnings
 
 X, I = torch.randn(5, 48, generator=torch.Generator(DEVICE).manual_seed(0)), torch.arange(10)
 HALF, ONE = X.bfloat16(), torch.tensor(0.3).half()
@@ -40,6 +40,7 @@ GROUPS = {
     "reductions": lambda: (
         X.sum(), X.mean(0), X.amax(1, keepdim=True), X.amin(), X.var(1), X.std(0), X.var(1, unbiased=False),
         (X > 0).sum(1), (X > 5).any(), (X > -9).all(1), X.norm(dim=1), X.logsumexp(1), I.sum(),
+        (X[0, 0] * 2).sum(0), (X[0, 0] * 3).mean(-1),
     ),
     "cumulative": lambda: (
         I.cumsum(0), (X > 0).cumsum(-1), (X > 0).cumsum(0), (X > 0).view(5, 6, 8).cumsum(1) - 1, (I * 2**40).cumsum(0),
@@ -66,7 +67,9 @@ GROUPS = {
         torch.fmod(X, 0.3), torch.remainder(X, 0.3), torch.div(X, 0.3, rounding_mode="floor"),
         torch.div(X, 0.3, rounding_mode="trunc"), X.trunc(), X.ceil(), X.frac(), X.floor(), X.round(),
     ),
-    "not_finite": lambda: (X.log(), X.sqrt(), X / 0, (X / 0).amax(1), (X * 0).log().softmax(-1)),
+    "not_finite": lambda: (
+        X.log(), X.sqrt(), X / 0, (X / 0).amax(1), (X * 0).log().softmax(-1), X // 0, X // float("inf"), X // -float("inf"),
+    ),
     "types": lambda: (
         X.to(torch.bfloat16), HALF.float(), I.float(), X.long(), X.bool(), (X > 0).float(), X.int(), I.int(),
         I.to(torch.float16),
@@ -143,12 +146,19 @@ class Attention(unittest.TestCase):
 class Masks(unittest.TestCase):
     def test_expanded(self):
         """Attention whose mask is the same for all keys stays whole; rows that see nothing are zeros."""
-        attend = torch.nn.functional.scaled_dot_product_attention
         query, mask = torch.randn(2, 4, 32, 16), (torch.arange(32) >= 3)[:, None].expand(2, 1, 32, 32)
         with torch.no_grad():
             ours = compiled(lambda query, mask: attend(query, query, query, attn_mask=mask))(query, mask)
             torch.testing.assert_close(ours, attend(query, query, query, attn_mask=mask))
         self.assertEqual([kernels for _, kernels in report().graphs[0].parts], [1], report())
+
+    def test_one_number(self):
+        """A mask without dimensions, the same for all scores."""
+        query, mask = torch.randn(4, 32, 16), torch.tensor(0.5)
+        with torch.no_grad(), warnings() as given:
+            ours = compiled(lambda query, mask: attend(query, query, query, attn_mask=mask))(query, mask)
+            torch.testing.assert_close(ours, attend(query, query, query, attn_mask=mask))
+        self.assertEqual([line for line in given if "Error" in line], [])
 
 
 for _name, _function in GROUPS.items():

@@ -58,7 +58,8 @@ class _DenseMasks(torch.overrides.TorchFunctionMode):
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
         mask = kwargs.get("attn_mask")
-        if function is torch.nn.functional.scaled_dot_product_attention and mask is not None and mask.stride(-1) != 1:
+        is_attention = function is torch.nn.functional.scaled_dot_product_attention
+        if is_attention and mask is not None and mask.dim() > 0 and mask.stride(-1) != 1:
             kwargs["attn_mask"] = mask.contiguous()
         return function(*args, **kwargs)
 

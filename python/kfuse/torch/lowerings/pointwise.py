@@ -101,13 +101,25 @@ def quotient_by_mode(site: Site, a, b, *, rounding_mode=None):
         return binary("div")(site, a, b)
     compute = "f32" if site.type in HALVES else site.type
     a, b = site.cast(a, compute), site.cast(b, compute)
-    if rounding_mode == "floor":  # As (a - mod) / b, which is exact for integers, too.
+    whole = compute in ("i32", "i64")
+    if rounding_mode == "floor" and whole:
         result = site.g.div(site.g.sub(a, site.g.pointwise("mod", a, b)), b)
-        result = result if compute in ("i32", "i64") else site.g.pointwise("round", result)
+    elif rounding_mode == "floor":
+        result = floor_of_quotient(site, a, b)
     else:
-        result = site.g.div(a, b)
-        result = result if compute in ("i32", "i64") else trunc(site, result)
+        result = site.g.div(a, b) if whole else trunc(site, site.g.div(a, b))
     return site.cast(result, site.type)
+
+
+def floor_of_quotient(site: Site, a, b):
+    """By what the division leaves, as torch has it: the quotient itself may round up to a whole number."""
+    g, zero = site.g, site.cast(0, a.type)
+    left = g.pointwise("rem", a, b)
+    quotient = g.div(g.sub(a, left), b)
+    signs = [site.cast(g.pointwise("lt", x, zero), "i32") for x in (left, b)]
+    below = g.pointwise("and", g.pointwise("ne", left, zero), g.pointwise("ne", *signs))
+    rounded = g.pointwise("round", g.where(below, g.sub(quotient, site.cast(1, a.type)), quotient))
+    return g.where(g.pointwise("eq", b, zero), g.div(a, b), rounded)
 
 
 def gelu(site: Site, x, *, approximate="none"):

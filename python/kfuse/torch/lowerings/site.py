@@ -76,9 +76,9 @@ class Site:
         return dim + len(x.shape) if dim < 0 else dim
 
     def axes(self, dims, x) -> list:
-        """Axes of x from dims; None and an empty list are all."""
+        """Axes of x from dims; None and an empty list are all. One number has none, though torch lets it have a dim."""
         dims = [dims] if isinstance(dims, int) else dims
-        return sorted(self.axis(dim, x) for dim in dims) if dims else list(range(len(x.shape)))
+        return sorted(self.axis(dim, x) for dim in dims) if dims and x.shape else list(range(len(x.shape)))
 
     def compute_type(self, *operands) -> str:
         """The type in which an elementwise op of these operands is exact enough: the result's, and f32 where a half
