@@ -17,7 +17,7 @@ import unittest.mock
 
 import torch
 
-from torch_support import DEVICE, compiled, layers, report, warnings
+from torch_support import DEVICE, EVERY, compiled, layers, report, warnings
 
 
 class Fallbacks(unittest.TestCase):
@@ -86,8 +86,36 @@ class Fallbacks(unittest.TestCase):
             self.assertIn("full", line)
 
     def test_store(self):
+        """A search whose results cannot be stored."""
         model, x = layers()
-        self.check(model, x, 1, store="/proc/no/store.db")
+        (line,) = self.check(model, x, 1, effort="quick", budget=1, store="/proc/no/store.db")
+        self.assertIn("in memory only", line)
+        self.assertEqual(len(report().graphs[0].parts), 1, report())
+
+    def test_unprofitable(self):
+        """What is not estimated to save enough: a part, or all of a graph."""
+        model, x = layers(lambda x: x.cumsum(-1) * 0.05)
+        self.check(model, x, 0, min_benefit_us=1)
+        self.assertEqual(len(report().graphs[0].parts), 1, report())
+        self.assertIn("is estimated to save", str(report()))
+        (line,) = self.check(model, x, 1, min_benefit_us=1e6)
+        self.assertIn("is estimated to save", line)
+
+    def test_untouched(self):
+        """The fall-back gets the graph that Dynamo traced, whatever became of copies of it before."""
+        import kfuse.torch
+
+        def watched(module, inputs):
+            before = str(module.graph)
+            run = kfuse.torch.backend(module, inputs, options=EVERY | {"min_benefit_us": 1e6})
+            self.assertEqual((run, str(module.graph)), (module.forward, before))
+            return run
+
+        model, x = layers()
+        torch._dynamo.reset()
+        with warnings() as given, torch.no_grad():
+            torch.testing.assert_close(torch.compile(model, backend=watched)(x), model(x))
+        self.assertEqual(len(given), 1, given)
 
     def test_training(self):
         model, x = layers()

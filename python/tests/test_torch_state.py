@@ -69,6 +69,25 @@ class Weights(unittest.TestCase):
             self.check()
         torch.testing.assert_close(self.model.up.weight.detach(), before)
 
+    def test_adapter_beside(self):
+        """Added as products beside a layer, and removed: another graph each time, of the weights of now."""
+
+        class Adapted(torch.nn.Module):
+            def __init__(self, layer):
+                super().__init__()
+                self.layer, self.a, self.b = layer, torch.nn.Linear(48, 4, bias=False), torch.nn.Linear(4, 80, bias=False)
+
+            def forward(self, x):
+                return self.layer(x) + self.b(self.a(x))
+
+        layer = self.model.up
+        for up in (Adapted(layer), layer):
+            self.model.up = up
+            with torch.no_grad():
+                layer.weight.mul_(1.5)
+                torch.testing.assert_close(self.ours(self.x), self.model(self.x), rtol=1e-5, atol=1e-5)
+        self.assertTrue(all(len(graph.parts) == 1 for graph in report().graphs), report())
+
     def test_data(self):
         """As PEFT merges adapters and takes them out again; torch counts no change of the weight."""
         change, version = 0.1 * torch.randn(80, 48), self.model.up.weight._version
