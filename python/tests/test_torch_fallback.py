@@ -180,6 +180,15 @@ class Memory(unittest.TestCase):
 
         self.check(function, torch.randn(5, 48))
 
+    def test_views_of_one(self):
+        """Of a tensor that is no output, and pieces of one that is."""
+
+        def function(x):
+            y, z = x * 2, x + 1
+            return y.t(), y.view(-1), z, z.chunk(2, 1)[0]
+
+        self.check(function, torch.randn(5, 48))
+
     def test_views_between(self):
         """Of a tensor that torch makes for the part."""
 
@@ -204,6 +213,14 @@ class Memory(unittest.TestCase):
             return (y.exp() * before,)
 
         self.check_changes(function, torch.randn(5, 48), torch.randn(5, 48))
+
+    def test_piece_copied_before_change(self):
+        def function(x, y):
+            y.copy_(x.chunk(2, 1)[1])
+            x.add_(1)
+            return (y.exp() * x.chunk(2, 1)[1],)
+
+        self.check_changes(function, torch.randn(5, 48), torch.randn(5, 24))
 
     def test_read_before_change(self):
         """Of two arguments that share memory, which are views for the backend, made once more behind the change."""

@@ -68,7 +68,7 @@ GROUPS = {
         torch.div(X, 0.3, rounding_mode="trunc"), X.trunc(), X.ceil(), X.frac(), X.floor(), X.round(),
     ),
     "not_finite": lambda: (
-        X.log(), X.sqrt(), X / 0, (X / 0).amax(1), (X * 0).log().softmax(-1), X // 0, X // float("inf"), X // -float("inf"),
+        X.log(), X.sqrt(), X / 0, (X / 0).amax(1), (X * 0).log().softmax(-1), X // 0, I.isinf(), X // float("inf"), X // -float("inf"),
     ),
     "types": lambda: (
         X.to(torch.bfloat16), HALF.float(), I.float(), X.long(), X.bool(), (X > 0).float(), X.int(), I.int(),

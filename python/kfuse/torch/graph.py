@@ -1,5 +1,7 @@
 """The copy of AOTAutograd's graph that kfuse works on; the graph itself stays as it is, for the fall-back."""
 
+import operator
+
 import torch
 
 from .importer import reason_against
@@ -90,9 +92,20 @@ def forward_sources(graph: torch.fx.Graph):
 
 def is_argument(node) -> bool:
     """Or a view of one."""
-    while getattr(node.target, "is_view", False):
+    return viewed(node).op == "placeholder"
+
+
+def viewed(node):
+    """What a view is one of, through whatever views; the node itself where it is none."""
+    while is_view(node):
         node = node.args[0]
-    return node.op == "placeholder"
+    return node
+
+
+def is_view(node) -> bool:
+    """Of one tensor; a piece of several, too."""
+    op = node.args[0].target if node.target is operator.getitem else node.target
+    return getattr(op, "is_view", False) and node.all_input_nodes == [node.args[0]]
 
 
 def change_last(graph: torch.fx.Graph):

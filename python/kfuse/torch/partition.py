@@ -1,5 +1,6 @@
 """Which ops run in kfuse: those that it takes, in parts where fusing them is estimated to pay."""
 
+import collections
 import dataclasses
 import operator
 
@@ -8,7 +9,7 @@ from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from . import cost
-from .graph import change_last
+from .graph import change_last, is_view, viewed
 from .importer import reason_against
 from .lowerings import written_in_place
 from .roles import parameters_of, states_of
@@ -137,8 +138,13 @@ def _drop_states(graph, part):
 
 
 def _drop_views(graph, part):
-    """A view of an argument, or of another output, is no output: torch makes it of that one, since they share memory."""
-    outputs, bases = part.outputs, {*part.outputs, *part.placeholders}
+    """A view of an argument, or of another output, is no output: torch makes it of that one, since they share memory. Of
+    views of one tensor that is neither, that tensor is the output."""
+    outputs = part.outputs
+    for base, count in collections.Counter(viewed(node) for node in outputs).items():
+        if count > 1 and base.op == "call_function" and base not in outputs and written_in_place(base) is None:
+            outputs.append(base)
+    bases = {*outputs, *part.placeholders}
     views = {i: views for i, node in enumerate(outputs) if (views := _views_up_to(node, bases))}
     if not views:
         return
@@ -165,7 +171,7 @@ def _drop_views(graph, part):
 def _views_up_to(node, bases) -> list:
     """The views that make a node of the farthest of these, first to last; empty where it is a view of none."""
     path, found = [], []
-    while getattr(node.target, "is_view", False) and node.all_input_nodes == [node.args[0]]:
+    while is_view(node):
         path.insert(0, node)
         node = node.args[0]
         if node in bases:

@@ -176,6 +176,8 @@ def trunc(site: Site, x):
 
 
 def is_infinite(site: Site, x):
+    if x.type in ("i32", "i64", "bool"):
+        return site.filled(False, "bool", site.shape)
     return site.g.pointwise("eq", site.g.pointwise("abs", x), site.cast(math.inf, x.type))
 
 
