@@ -18,6 +18,7 @@ python3 -c 'import torch, transformers, kfuse; print(torch.cuda.get_device_name(
 
 run() { # GROUP FILE [TESTS]
   local group=$1 start=$SECONDS
+  [ $SECONDS -lt "$most" ] || { echo "$group FAILED, not begun within $most s"; return 1; }
   KFUSE_STORE=$work/$group.db timeout -k 3 $((most - SECONDS)) python3 "test_torch_$2.py" -v "${@:3}" >"$out/$group.txt" 2>&1
   local status=$?
   printf '%-20s %s, %3d ok, %3d s: %s\n' "$group" "$([ $status = 0 ] && echo right || echo FAILED)" \
