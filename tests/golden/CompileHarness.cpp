@@ -8,10 +8,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdlib>
-#include <set>
+#include <map>
+#include <queue>
 #include <sstream>
 #include <thread>
+#include <utility>
 
 namespace kfuse::test {
 
@@ -103,23 +106,33 @@ static std::vector<std::string> pairsOf(const codegen::TileConfig &config) {
 std::vector<codegen::TileConfig> pairwise(std::vector<codegen::TileConfig> all) {
   if (isExhaustive())
     return all;
-  std::vector<std::vector<std::string>> pairs;
-  std::set<std::string> open;
-  for (const codegen::TileConfig &config : all) {
-    pairs.push_back(pairsOf(config));
-    open.insert(pairs.back().begin(), pairs.back().end());
+  // A config by the numbers of its pairs.
+  std::map<std::string, std::size_t> numbers;
+  std::vector<std::vector<std::size_t>> pairs(all.size());
+  // The first config of most open pairs comes out first. What is counted here only falls, so that one whose count still
+  // holds when it comes out is it: no other has to be counted anew.
+  using Entry = std::pair<std::size_t, std::ptrdiff_t>; // Open pairs when counted, and -1 times the place in `all`.
+  std::priority_queue<Entry> entries;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    for (const std::string &pair : pairsOf(all[i]))
+      pairs[i].push_back(numbers.emplace(pair, numbers.size()).first->second);
+    entries.emplace(pairs[i].size(), -static_cast<std::ptrdiff_t>(i));
   }
+  std::vector<bool> isCovered(numbers.size());
   std::vector<codegen::TileConfig> chosen;
-  while (!open.empty()) {
-    std::size_t best = 0, most = 0;
-    for (std::size_t i = 0; i < all.size(); ++i)
-      if (const auto count = static_cast<std::size_t>(
-              std::ranges::count_if(pairs[i], [&](const std::string &pair) { return open.contains(pair); }));
-          count > most)
-        best = i, most = count;
-    chosen.push_back(all[best]);
-    for (const std::string &pair : pairs[best])
-      open.erase(pair);
+  while (!entries.empty()) {
+    const auto [counted, place] = entries.top();
+    entries.pop();
+    const std::vector<std::size_t> &own = pairs[-place];
+    const auto open =
+        static_cast<std::size_t>(std::ranges::count_if(own, [&](std::size_t pair) { return !isCovered[pair]; }));
+    if (open < counted && open > 0)
+      entries.emplace(open, place);
+    if (open < counted || open == 0)
+      continue;
+    chosen.push_back(all[-place]);
+    for (std::size_t pair : own)
+      isCovered[pair] = true;
   }
   return chosen;
 }
