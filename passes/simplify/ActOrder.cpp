@@ -16,7 +16,7 @@ namespace {
 /// Whether the op takes each column of its operand once.
 bool ordersColumns(GatherOp op) {
   ArrayRef<int64_t> shape = dimsOf(op.getData());
-  if (op.getAxis() != static_cast<int64_t>(shape.size()) - 1 || op.getType() != op.getData().getType())
+  if (op.getAxis() + 1 != shape.size() || op.getType() != op.getData().getType())
     return false;
   std::optional<SmallVector<int64_t>> positions = constantPositions(op.getIndices(), shape.back());
   if (!positions)

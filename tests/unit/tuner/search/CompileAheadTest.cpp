@@ -106,7 +106,9 @@ TEST_CASE("CompileAhead: plans of one code are compiled once, whoever asks for i
   auto plan = [](const std::string &head, const std::string &code, unsigned blocks) {
     codegen::KernelPlan made = named("gate");
     made.source = "// " + head + "\n" + code;
-    made.launches = {{.entry = "f", .grid = {blocks, 1, 1}}};
+    codegen::Launch &launch = made.launches.emplace_back();
+    launch.entry = "f";
+    launch.grid = {blocks, 1, 1};
     return made;
   };
   ahead.want("64 rows", plan("64 rows", "f()", 4));
