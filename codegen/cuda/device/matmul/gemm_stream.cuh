@@ -49,6 +49,7 @@ template <class Config, class A, class B> struct GemmStream {
   static constexpr int access = 16 / sizeof(T), piece = 4 * access, kBlock = 2 * piece; ///< Elements of K.
   static constexpr int kBlocks = (Config::K + kBlock - 1) / kBlock, turn = Config::unroll * Config::split;
   static constexpr int pitch = 16 * panels + 4, partialSize = eights * 8 * pitch; ///< No bank conflicts.
+  static constexpr int ringBytes = 0;               ///< Shared memory that K blocks in flight take.
   static constexpr int inputSlots = Config::unroll; ///< K blocks of the left operand in flight.
   static constexpr bool asksAhead = false;          ///< Whether multiply() asks for the next of them.
   static_assert(sizeof(T) == sizeof(W) && Config::K % access == 0 && Config::threads == Config::split * 32);
@@ -210,7 +211,7 @@ __device__ __forceinline__ void streamProduct(const A &a, const B &b, unsigned c
     }
 
   mark(Moment::hasAccumulators);
-  float *partials = reinterpret_cast<float *>(dynamicShared());
+  float *partials = reinterpret_cast<float *>(dynamicShared() + Kernel::ringBytes);
   kernel.stage(partials);
   __syncthreads();
 #pragma unroll 1
