@@ -12,12 +12,14 @@ import torch.nn.functional as F
 from torch_support import DEVICE, compiled, report, warnings
 
 X, I = torch.randn(5, 48, generator=torch.Generator(DEVICE).manual_seed(0)), torch.arange(10)
+MIXED = [X] if DEVICE == "cpu" else []  # Beside halves: norms of torch take them there alone.
 HALF, ONE = X.bfloat16(), torch.tensor(0.3).half()
 Q, K, V = (torch.randn(2, 4, 6, 16, generator=torch.Generator(DEVICE).manual_seed(seed)) for seed in range(3))
 SEEN = torch.rand(2, 1, 6, 6, generator=torch.Generator(DEVICE).manual_seed(3)) > 0.5
 SEEN[:, :, 2], SEEN[0, :, 0] = False, False  # Rows that see nothing.
 ADDED = torch.zeros(2, 1, 6, 6).masked_fill(~SEEN, float("-inf"))
 BROKEN = Q.masked_fill(torch.arange(6)[:, None] == 4, float("nan"))  # A row whose scores are no numbers.
+ROWS_FIRST = Q.transpose(1, 2).contiguous().transpose(1, 2)
 attend = F.scaled_dot_product_attention
 
 GROUPS = {
@@ -31,11 +33,14 @@ GROUPS = {
         attend(BROKEN, K, V, attn_mask=SEEN), attend(BROKEN, K, V, attn_mask=ADDED),
     ),
     "safe_softmax": lambda: (
-        torch.ops.aten._safe_softmax(ADDED + 1, -1), torch.ops.aten._safe_softmax(BROKEN + ADDED[..., :1], -2), attend(Q, K, V, attn_mask=SEEN.expand(2, 4, 6, 6).transpose(-1, -2)),
+        torch.ops.aten._safe_softmax(ADDED + 1, -1), torch.ops.aten._safe_softmax(BROKEN + ADDED[..., :1], -2),
+        *[attend(query, K, V, attn_mask=SEEN.expand(2, 4, 6, 6).transpose(-1, -2)) for query in (Q, ROWS_FIRST)],
     ),
     "norms": lambda: (
-        F.layer_norm(HALF, (48,), X[0], X[1]), F.rms_norm(HALF * 1e-4, (48,)), F.rms_norm(X[None], (5, 48), X, 1e-6),
-        F.layer_norm(X[None], (5, 48), X), X.softmax(0), X.log_softmax(1), HALF.softmax(-1, dtype=torch.float32),
+        *[F.layer_norm(HALF, (48,), x[0], x[1]) for x in MIXED],
+        F.layer_norm(HALF, (48,), HALF[0], HALF[1]), F.rms_norm(HALF * 1e-4, (48,)),
+        F.rms_norm(X[None], (5, 48), X, 1e-6), F.layer_norm(X[None], (5, 48), X), X.softmax(0), X.log_softmax(1),
+        HALF.softmax(-1, dtype=torch.float32),
     ),
     "reductions": lambda: (
         X.sum(), X.mean(0), X.amax(1, keepdim=True), X.amin(), X.var(1), X.std(0), X.var(1, unbiased=False),

@@ -53,15 +53,18 @@ def _reason_against(inputs) -> str:
 
 class _DenseMasks(torch.overrides.TorchFunctionMode):
     """Attention whose mask is expanded along the keys is taken apart by torch, into products in f32; with a dense mask,
-    which costs kfuse nothing, it stays whole."""
+    which costs kfuse nothing, it stays whole. Its result lies in memory as torch's, which is traced for that alone."""
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
-        kwargs = dict(kwargs or {})
-        mask = kwargs.get("attn_mask")
-        is_attention = function is torch.nn.functional.scaled_dot_product_attention
-        if is_attention and mask is not None and mask.dim() > 0 and mask.stride(-1) != 1:
-            kwargs["attn_mask"] = mask.contiguous()
-        return function(*args, **kwargs)
+        kwargs = kwargs or {}
+        made, mask = function(*args, **kwargs), kwargs.get("attn_mask")
+        is_attention = function is torch.nn.functional.scaled_dot_product_attention and not kwargs.get("dropout_p")
+        if not is_attention or mask is None or mask.dim() == 0 or mask.stride(-1) == 1:
+            return made
+        whole = function(*args, **kwargs | {"attn_mask": mask.contiguous()})
+        if whole.stride() == made.stride():
+            return whole
+        return whole.contiguous() if made.is_contiguous() else made
 
 
 def _by_aot_autograd(module, inputs, compiler):
