@@ -40,10 +40,30 @@ class Fallbacks(unittest.TestCase):
             self.assertIn("a cumulative sum of f32", str(report()))
 
     def test_part_without_inputs(self):
-        model, x = layers(lambda x: x * (torch.arange(80.0) * 0.01 + 1).cumsum(0))
+        model, x = layers(lambda x: x * (torch.arange(80.0, device=x.device) * 0.01 + 1).cumsum(0))
         for fallback in ("eager", "inductor"):
             self.check(model, x, 0, fallback=fallback)
             self.assertEqual(len(report().graphs[0].parts), 2, report())
+
+    def test_devices(self):
+        """Ops of a graph that are on the CPU, beside a GPU, are in no part, though nothing joins them with one."""
+        counted = torch.arange(48, device="cpu")
+        self.check(lambda x: (x.exp() * 2, (counted * 2 + 1).float()), torch.randn(5, 48), 0)
+        self.assertEqual("tensors on cpu in a graph of cuda" in str(report()), DEVICE == "cuda", report())
+
+    def test_devices_of_support(self):
+        """The same without a GPU."""
+        from kfuse.torch.partition import Support
+        from kfuse.torch.sizes import Sizes
+
+        graph, reasons = torch.fx.Graph(), {}
+        with torch._subclasses.FakeTensorMode():
+            for device in ("cuda:0", "cpu"):
+                x = graph.placeholder(f"x_{device[:3]}")
+                y = graph.call_function(torch.ops.aten.exp.default, (x,))
+                x.meta["val"] = y.meta["val"] = torch.empty(5, 48, device=device)
+                reasons[y] = "" if device == "cuda:0" else "tensors on cpu in a graph of cuda:0"
+        self.assertEqual(Support(graph, {}, Sizes([])).reasons, reasons)
 
     def test_eight_bits(self):
         """A cast to 8 bits and back is for its rounding; 8 bits that were given, or are a result, are cast in kfuse."""

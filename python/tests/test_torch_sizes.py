@@ -57,7 +57,8 @@ class AnySize(unittest.TestCase):
         flat[0].forward = lambda x: x.view(-1, 48).cumsum(-1)
         self.check(flat, (None, 3, 48), 0, (5, 9), lines=1)
         self.assertIn("a dimension of", str(report()))
-        model, _ = layers(lambda x: x * (torch.arange(x.shape[0]) * 2.0 + 1).cumsum(0)[:, None])
+        counted = lambda x: torch.arange(x.shape[0], device=x.device)
+        model, _ = layers(lambda x: x * (counted(x) * 2.0 + 1).cumsum(0)[:, None])
         self.check(model, (None, 48), 0, (5, 9))
         self.assertIn("sizes that no input of the part has", str(report()))
 

@@ -45,8 +45,9 @@ class Support(OperatorSupportBase):
 
     def __init__(self, graph: torch.fx.Graph, banned: dict, sizes: Sizes):
         self.fixed = {node.name: node for node in sizes.largest(graph).nodes}  # By name, with sizes that are numbers.
+        device = _device_of(self.fixed.values())
         self.reasons = {
-            node: banned.get(node.name) or _reason(self.fixed[node.name])
+            node: banned.get(node.name) or _reason(self.fixed[node.name], device)
             for node in graph.nodes
             if node.op == "call_function" and not is_symbolic(node.meta.get("val"))
         }
@@ -58,14 +59,22 @@ class Support(OperatorSupportBase):
         return self.reasons.get(node, "not an op") == ""
 
 
-def _reason(node) -> str:
+def _device_of(nodes):
+    """What all parts run on: of a graph's devices the one of most ops, the CPU where there is no other."""
+    counts = collections.Counter(
+        tensor.device for node in nodes if node.op == "call_function" for tensor in cost.tensors_of(node)[:1]
+    )
+    return max(counts, key=lambda device: (device.type != "cpu", counts[device]), default=None)
+
+
+def _reason(node, device) -> str:
     if "val" not in node.meta:
         return f"{node.target} has no known result"
     devices = {tensor.device for operand in (node, *node.all_input_nodes) for tensor in cost.tensors_of(operand)}
-    if len(devices) > 1:
-        return f"operands on {' and '.join(sorted(map(str, devices)))}"
-    if any(device.type not in ("cpu", "cuda") for device in devices):
-        return f"tensors on {devices.pop()}"
+    if others := devices - {device}:
+        return f"tensors on {' and '.join(sorted(map(str, others)))} in a graph of {device}"
+    if devices and device.type not in ("cpu", "cuda"):
+        return f"tensors on {device}"
     return reason_against(node)
 
 
