@@ -203,8 +203,8 @@ Scalar RotaryOp::scalarise(ScalarBuilder &builder, ArrayRef<AffineExpr> index) {
   if (!x || !other || !cos || !sin)
     return {};
   Scalar isFirst = builder.apply("eq", {builder.indexValue(position), builder.integer(0, DType::I64)}, DType::Bool);
-  Scalar turned = builder.apply("where", {isFirst, builder.apply("neg", {other}, type), other}, type);
-  return builder.apply("add", {builder.apply("mul", {x, cos}, type), builder.apply("mul", {turned, sin}, type)}, type);
+  Scalar rotated = builder.apply("where", {isFirst, builder.apply("neg", {other}, type), other}, type);
+  return builder.apply("add", {builder.apply("mul", {x, cos}, type), builder.apply("mul", {rotated, sin}, type)}, type);
 }
 
 } // namespace kfuse::ir

@@ -25,8 +25,8 @@ struct EmulatorApi {
   void (*syncBlock)();
   void (*syncWarp)();
   void (*yield)(); ///< Lets other threads run.
-  /// 64 bytes for each lane of the current warp, alternately one of two places: a lane that gives its next value has seen
-  /// that all have given this one, not that all have read it.
+  /// 64 bytes for each lane of the current warp, alternately one of two places: a lane that gives its next value has
+  /// seen that all have given this one, not that all have read it.
   unsigned char *(*warpScratch)();
   unsigned char *(*shared)();
   /// The address of what lies in shared memory, and what lies at one: `bytes`, aligned to them, of this block or of

@@ -1,5 +1,5 @@
 // Any bytes as a checkpoint, the length of config.json in 4 bytes, then its text, then a safetensors file:
-// an error, or matrices whose parts have the sizes that they say.
+// an error, or matrices whose tensors have the sizes that they say.
 #include "tuner/api/CheckpointFiles.h"
 
 #include <cstdlib>
@@ -14,8 +14,8 @@ void require(bool holds) {
     std::abort();
 }
 
-void checkTensor(const ir::checkpoint::LayerTensor &part) {
-  require(!part.name.empty() && part.data.bytes.size() == byteSize(part.data.type, part.data.shape));
+void checkTensor(const ir::checkpoint::LayerTensor &tensor) {
+  require(!tensor.name.empty() && tensor.data.bytes.size() == byteSize(tensor.data.type, tensor.data.shape));
 }
 
 /// Each block of `shape` has one of `scales`.

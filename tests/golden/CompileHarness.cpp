@@ -106,9 +106,8 @@ static std::vector<std::string> pairsOf(const codegen::TileConfig &config) {
 std::vector<codegen::TileConfig> pairwise(std::vector<codegen::TileConfig> all) {
   if (isExhaustive())
     return all;
-  // A config by the numbers of its pairs.
-  std::map<std::string, std::size_t> numbers;
-  std::vector<std::vector<std::size_t>> pairs(all.size());
+  std::map<std::string, std::size_t> numbers;              // Each pair's.
+  std::vector<std::vector<std::size_t>> pairs(all.size()); // The numbers of each config's pairs.
   // The first config of most open pairs comes out first. What is counted here only falls, so that one whose count still
   // holds when it comes out is it: no other has to be counted anew.
   using Entry = std::pair<std::size_t, std::ptrdiff_t>; // Open pairs when counted, and -1 times the place in `all`.

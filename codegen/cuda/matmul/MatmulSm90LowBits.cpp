@@ -43,7 +43,7 @@ int64_t stageBytes(const MatmulProblem &problem, const LowBitSide &weights, cons
   const int64_t lines = LowBitSide::stageDepth / depthOf(problem.elementType(0));
   return rowsOf(problem, config) * weights.stageBytes() + config["m"] * lines * lineBytes;
 }
-/// The ring, what each warpgroup turns on its way to memory (device/matmul/column_store.cuh), and barriers.
+/// The ring, what each warpgroup transposes on its way to memory (device/matmul/column_store.cuh), and barriers.
 int64_t sharedBytes(const MatmulProblem &problem, const LowBitSide &weights, const TileConfig &config) {
   const int64_t pieceRows = config["m"] % 32 == 0 ? 16 : 8, transposed = consumers * 2 * pieceRows * lineBytes;
   return config["stages"] * stageBytes(problem, weights, config) + transposed + 128;
