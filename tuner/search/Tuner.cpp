@@ -34,11 +34,10 @@ std::string regionOf(const TuningContext &context, const TuningTask &task) {
   return regionKey(task.signature, task.templateName, context.target.name, context.sku(), context.compiler.version());
 }
 
-/// What the store has for a task: the kernel, or why not and a config that won elsewhere.
+/// What the store has for a task: the kernel, or why not.
 struct Lookup {
   std::optional<TunedKernel> kernel;
   std::string miss;
-  std::optional<codegen::TileConfig> seed;
 };
 
 /// What the store has cannot be used, though nothing is the matter with it.
@@ -91,27 +90,26 @@ std::string whyNoChoice(const TuningContext &context, const TuningTask &task) {
 /// A ladder of reasons to miss; what passes them all is trusted.
 Lookup lookUp(const TuningContext &context, const TuningTask &task, const std::optional<Choice> &choice) {
   if (!choice)
-    return {.kernel = {}, .miss = whyNoChoice(context, task), .seed = neighbourOf(context, task)};
+    return {{}, whyNoChoice(context, task)};
   if (choice->timing && choice->driver != context.driver())
-    return {
-        {}, fmt::format("it was tuned under driver {}, here is {}", choice->driver, context.driver()), choice->config};
+    return {{}, fmt::format("it was tuned under driver {}, here is {}", choice->driver, context.driver())};
   if (choice->effort < context.options.effort)
-    return {{}, "it was tuned with less effort", choice->config};
+    return {{}, "it was tuned with less effort"};
   std::optional<runtime::CompiledKernel> binary = context.store.findBinary(choice->kernel);
   // Whoever compiled the binary had the config from the template. Its list takes a millisecond, too long for all.
   if (!binary && !isOneOf(task.space->candidates(), choice->config))
-    return {{}, "this version has no such config", {}};
+    return {{}, "this version has no such config"};
   Result<codegen::KernelPlan> plan = emitStored(task, choice->config);
   if (!plan || tuningKey(*plan, context.compiler.version(), context.sku()) != choice->kernel)
-    return {{}, "the template's source has changed", choice->config};
+    return {{}, "the template's source has changed"};
   KernelReport report = reportOf(task, *choice, roofline(task.work, context.currentPeaks()), true);
   if (!binary && !context.options.requireTuned) {
     binary = recompile(context, *choice, *plan);
     report.recompiled = true;
   }
   if (!binary)
-    return {{}, context.store.distrust() ? isDistrusted : "its binary is not there", choice->config};
-  return {.kernel = TunedKernel{std::move(*plan), std::move(*binary), std::move(report)}, .miss = {}, .seed = {}};
+    return {{}, context.store.distrust() ? isDistrusted : "its binary is not there"};
+  return {TunedKernel{std::move(*plan), std::move(*binary), std::move(report)}, {}};
 }
 
 /// The kernel that this context would choose. What was measured and what the cost model chose alone lie side by side;
@@ -126,7 +124,7 @@ Lookup lookUp(const TuningContext &context, const TuningTask &task) {
   return measured ? lookUp(context, task, measured) : std::move(untimed);
 }
 
-/// A config that won here under other conditions, or where it is near.
+/// What a search begins with: a config that won here under other conditions, or where it is near.
 std::optional<codegen::TileConfig> firstGuess(const TuningContext &context, const TuningTask &task) {
   if (std::optional<Choice> choice = context.store.findChoice(regionOf(context, task));
       choice && isOneOf(task.space->candidates(), choice->config))
@@ -192,6 +190,7 @@ private:
   void startDevice() const;
   Result<bool> trySearch(std::size_t index);
   bool isOfOtherProgram(std::size_t index) const;
+  bool mayYetBeGuessed(std::size_t index) const;
   Budget budgetFor(std::size_t index, bool hasGuess) const;
   void compileAheadOf(std::size_t position);
 
@@ -308,9 +307,16 @@ bool Tuning::isOfOtherProgram(std::size_t index) const {
   });
 }
 
+/// Whether a kernel of the same ops is searched before: its winner may be a guess that nobody has yet.
+bool Tuning::mayYetBeGuessed(std::size_t index) const {
+  return std::ranges::any_of(missing, [&](const Missing &kernel) {
+    return kernel.index < index && tasks[kernel.index].ops == tasks[index].ops;
+  });
+}
+
 /// Has the next kernels compiled while the device measures this one. On the CPU that would disturb it. Their first
-/// guesses, and so their candidates, are others once a kernel of the same ops has a winner; waiting for one took 0.2 to
-/// 0.5 s.
+/// guesses, and so which candidates they have and how many, are others once a kernel of the same ops has a winner;
+/// waiting for one took 0.2 to 0.5 s.
 void Tuning::compileAheadOf(std::size_t position) {
   if (context.target.isCpu())
     return;
@@ -325,10 +331,10 @@ void Tuning::compileAheadOf(std::size_t position) {
     if (ahead.winners != known && (isNew || !isRenewed)) {
       ahead.winners = known;
       std::optional<codegen::TileConfig> seed = firstGuess(context, task);
-      if (isNew || seed != ahead.seed) {
+      const int asked = budgetFor(index, seed.has_value() || mayYetBeGuessed(index)).candidates;
+      if (isNew || seed != ahead.seed || asked != ahead.candidates) {
         isRenewed |= !isNew;
-        // Where none has won yet, one will have when the search begins.
-        ahead.candidates = budgetFor(index, seed.has_value() || known == 0).candidates;
+        ahead.candidates = asked;
         compileFirstBatch(context, *compiled, task, ahead.candidates, seed, ahead.wanted);
         ahead.seed = std::move(seed);
         if (isNew && ++ranked == kernelsAtOnce)
@@ -361,11 +367,12 @@ Result<bool> Tuning::trySearch(std::size_t index) {
     Span span("search", task.name);
     Progress progress{
         .kernel = task.name, .kernelsDone = static_cast<int>(index), .kernels = static_cast<int>(tasks.size())};
-    Budget budget = budgetFor(index, found.seed.has_value());
+    const std::optional<codegen::TileConfig> seed = firstGuess(context, task);
+    Budget budget = budgetFor(index, seed.has_value());
     // Time spent waiting for other processes is gone from the shares; only a limit that was asked for is kept all the
     // same.
     budget.seconds = context.options.seconds > 0 ? share : std::max(share, budget.seconds / 2);
-    Result<TunedKernel> winner = search(context, *compiled, task, budget, found.seed, progress);
+    Result<TunedKernel> winner = search(context, *compiled, task, budget, seed, progress);
     if (!winner)
       return winner.error();
     found.kernel = std::move(*winner);

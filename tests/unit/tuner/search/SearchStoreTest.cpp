@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <fcntl.h>
 #include <filesystem>
 #include <unistd.h>
@@ -80,6 +81,65 @@ TEST_CASE("search: the winner of a near shape is measured first, and trusted no 
   TuningContext context{*ir::findTarget("sm_80"), f.compiler, &f.device, *f.store, f.peaks, f.options};
   REQUIRE(tune(context, std::span(&larger, 1)));
   CHECK(f.device.order.front() == 30);
+}
+
+TEST_CASE("search: as many candidates are compiled ahead as the search asks for, be an earlier winner near or not") {
+  // Of "id + 200" each are those of the second program's kernel: another's lies between the two.
+  Script script;
+  for (int id = 0; id < 12; ++id)
+    script[id] = script[100 + id] = script[200 + id] = {.us = id == 7 ? 20.0 : 30 + id};
+  Fixture f(script);
+  f.peaks.copyBytesPerUs = 8 * elements / 16.0; // A bound of 16 us.
+  auto taskOf = [&](std::size_t program, const std::string &ops, int firstId, double laterUs) {
+    TuningTask task = makeTask(script);
+    task.program = program;
+    task.ops = ops;
+    task.signature = ops + std::to_string(firstId);
+    functionsOf(task).onCandidates = [=] {
+      std::vector<codegen::EstimatedConfig> candidates;
+      for (int id = 0; id < 12; ++id)
+        candidates.push_back({id + laterUs, {{"id", id}}});
+      return candidates;
+    };
+    functionsOf(task).onEmit = [firstId, emit = functionsOf(task).onEmit](const codegen::TileConfig &config) {
+      return emit({{"id", firstId + config["id"]}});
+    };
+    return task;
+  };
+  bool isNear = false, isStored = false;
+  SUBCASE("it comes out near") { isNear = true; }
+  SUBCASE("it comes out far") {}
+  SUBCASE("it was stored, and is near") { isNear = isStored = true; }
+  SUBCASE("it was stored, and is far") { isStored = true; }
+  std::vector<TuningTask> tasks{taskOf(0, "mul", 0, 0), taskOf(0, "add", 100, 0),
+                                taskOf(1, "mul", 200, isNear ? 0 : 100)};
+  TuningContext context{*ir::findTarget("sm_80"), f.compiler, &f.device, *f.store, f.peaks, f.options};
+  context.options.compileThreads = 1;
+  if (isStored)
+    REQUIRE(tune(context, std::span(tasks).first(1)));
+  const int asked = isNear ? 4 : 8;
+  std::atomic<bool> isSecond = false; // The kernel between the two is searched.
+  std::atomic<int> ahead = 0;
+  f.compiler.beforeCompile = [&](int id) {
+    if (id < 200)
+      return;
+    isSecond.wait(false);
+    ++ahead;
+  };
+  functionsOf(tasks[1]).onMakeInputs = [&, make = functionsOf(tasks[1]).onMakeInputs] {
+    isSecond = true;
+    isSecond.notify_all();
+    for (int wait = 0; wait < 500 && ahead < asked; ++wait)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    std::this_thread::sleep_for(std::chrono::milliseconds(100)); // For one too many.
+    CHECK(ahead == asked);
+    return make();
+  };
+  Result<std::vector<TunedKernel>> kernels = tune(context, tasks);
+  REQUIRE(kernels);
+  CHECK(isSecond);
+  CHECK(kernels->back().report.candidates == asked);
+  CHECK(ahead == asked);
 }
 
 TEST_CASE("search: a choice that came without its machine code is compiled, not measured") {
