@@ -218,9 +218,12 @@ class Memory(unittest.TestCase):
 
         self.check(function, torch.randn(5, 48))
 
-    def check_changes(self, function, *args):
+    def check_changes(self, function, *args, dynamic=range(0)):
+        """With these as the numbers of rows that all arguments may have."""
         for fallback in ("eager", "inductor"):
             ours, eager = ([x.clone() for x in args] for _ in range(2))
+            for x in ours if dynamic else ():
+                torch._dynamo.mark_dynamic(x, 0, min=dynamic[0], max=dynamic[-1])
             with torch.no_grad():
                 torch.testing.assert_close(compiled(function, fallback=fallback)(*ours), function(*eager))
             torch.testing.assert_close(ours, eager)
@@ -241,6 +244,18 @@ class Memory(unittest.TestCase):
             return (y.exp() * x.chunk(2, 1)[1],)
 
         self.check_changes(function, torch.randn(5, 48), torch.randn(5, 24))
+
+    def test_view_copied_before_change(self):
+        """Of a size that is an operand of the view; x, the first argument, is the first to change."""
+
+        def function(x, y):
+            piece = x.view(x.shape[0], 2, 24)[:, 1]
+            y.copy_(piece)
+            x.add_(1)
+            return (y.exp() * x[:, 24:],)
+
+        x, y = torch.randn(5, 48), torch.randn(5, 24)
+        self.check_changes(function, x, y, dynamic=range(2, 65))
 
     def test_read_before_change(self):
         """Of two arguments that share memory, which are views for the backend, made once more behind the change."""

@@ -103,9 +103,9 @@ def viewed(node):
 
 
 def is_view(node) -> bool:
-    """Of one tensor; a piece of several, too."""
+    """Of its first operand; a piece of several, too. Sizes may be operands beside it."""
     op = node.args[0].target if node.target is operator.getitem else node.target
-    return getattr(op, "is_view", False) and node.all_input_nodes == [node.args[0]]
+    return getattr(op, "is_view", False)
 
 
 def change_last(graph: torch.fx.Graph):

@@ -9,7 +9,7 @@ from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from . import cost
-from .graph import change_last, is_view, viewed
+from .graph import change_last, is_view
 from .importer import reason_against
 from .lowerings import written_in_place
 from .roles import parameters_of, states_of
@@ -150,7 +150,7 @@ def _drop_views(graph, part):
     """A view of an argument, or of another output, is no output: torch makes it of that one, since they share memory. Of
     views of one tensor that is neither, that tensor is the output."""
     outputs = part.outputs
-    for base, count in collections.Counter(viewed(node) for node in outputs).items():
+    for base, count in collections.Counter(_base_of(node) for node in outputs).items():
         if count > 1 and base.op == "call_function" and base not in outputs and written_in_place(base) is None:
             outputs.append(base)
     bases = {*outputs, *part.placeholders}
@@ -180,9 +180,21 @@ def _drop_views(graph, part):
 def _views_up_to(node, bases) -> list:
     """The views that make a node of the farthest of these, first to last; empty where it is a view of none."""
     path, found = [], []
-    while is_view(node):
+    while _is_repeatable(node):
         path.insert(0, node)
         node = node.args[0]
         if node in bases:
             found = list(path)
     return found
+
+
+def _base_of(node):
+    """What repeatable views make a node of; the node itself where none does."""
+    while _is_repeatable(node):
+        node = node.args[0]
+    return node
+
+
+def _is_repeatable(node) -> bool:
+    """A view that can be made outside of the part, which alone has the nodes of its sizes."""
+    return is_view(node) and node.all_input_nodes == [node.args[0]]
