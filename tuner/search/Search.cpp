@@ -143,7 +143,7 @@ Result<TunedKernel> Search::run() {
   return keep(std::move(**winner));
 }
 
-/// No model of a template knows what the compiler makes of its registers: a candidate that spilled cost a compilation,
+/// No template knows for sure what the compiler makes of its registers: a candidate that spilled cost a compilation,
 /// and gives its place to the next in the ranking.
 Result<void> Search::replaceSpilled() {
   int replaced = 0;
