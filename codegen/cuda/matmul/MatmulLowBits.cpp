@@ -36,7 +36,7 @@ int64_t sharedBytesOf(const MatmulProblem &problem, const TileConfig &config) {
 
 /// What the estimate knows of an H200: what cuda.matmul_stream knows that is the same here (MatmulStream.cpp);
 /// instructions by hand; overlap, turnUs and panelUs of 56 configs for 1 and 16 rows of 8192 x 8192, INT4, with driver
-/// 580.159.04. Half of these take within 13 % of what is modelled, and both shapes' first are among its fastest.
+/// 580.159.04. Half of these take within 14 % of what is modelled, and the fastest is its first or second.
 struct Coefficients {
   double startUs = 0.2;   ///< A kernel's start.
   double overlap = 0.37;  ///< What of the shorter of HBM and issue shows beside the longer.
@@ -47,7 +47,7 @@ struct Coefficients {
   /// Instructions: 1.4 make a float of a weight. Each K block's left operand is loaded and paired by every warp.
   double perWeight = 1.6, perProduct = 0.125, perPair = 1.6;
   /// Registers that a thread takes, for how many blocks an SM has: of it, of a pair of a K block's elements, a panel, a
-  /// K block in flight and its panels; of eight more rows the same. What 36 configs took is within 20 of the sum, and
+  /// K block in flight and its panels; of eight more rows the same. What 36 configs took is within 21 of the sum, and
   /// on its side of 128, where two blocks of eight warps fit an SM (NVRTC 13.0, sm_90a).
   double ofThread = 5, ofPair = 2.9, ofPanel = 9.8, ofKBlock = 3.7, ofPanelOfKBlock = 2.3;
   double ofMoreRows = 5, ofTheirPair = 1.2, ofTheirPanel = 8.5;
