@@ -257,6 +257,22 @@ class Memory(unittest.TestCase):
         x, y = torch.randn(5, 48), torch.randn(5, 24)
         self.check_changes(function, x, y, dynamic=range(2, 65))
 
+    def test_swapped(self):
+        def function(x, y):
+            before = x.clone()
+            x.copy_(y)
+            y.copy_(before)
+            return (x.exp() * 2,)
+
+        self.check_changes(function, torch.randn(5, 48), torch.randn(5, 48))
+
+    def test_turned_in_place(self):
+        def function(x, y):
+            x.copy_(x.t().clone())
+            return (x.exp() * y.flip(0),)
+
+        self.check_changes(function, torch.randn(48, 48), torch.randn(48, 48))
+
     def test_read_before_change(self):
         """Of two arguments that share memory, which are views for the backend, made once more behind the change."""
 

@@ -8,6 +8,8 @@ import weakref
 
 import torch
 
+from .graph import is_view
+from .roles import is_copy_to_argument
 from .sizes import is_symbolic
 
 aten = torch.ops.aten
@@ -81,6 +83,9 @@ def _library():
     library.define("run(int number, Tensor[] read, SymInt[] sizes, Tensor(a!)[] written) -> ()")
     library.impl("run", _run, "CompositeExplicitAutograd")
     torch.library.register_fake("kfuse::run", lambda number, read, sizes, written: None, lib=library)
+    library.define("copied(Tensor x) -> Tensor")
+    library.impl("copied", torch.clone, "CompositeExplicitAutograd")
+    torch.library.register_fake("kfuse::copied", torch.empty_like, lib=library)
     return library
 
 
@@ -115,6 +120,32 @@ def _with_constants(fake_mode):
         fake_mode.allow_non_fake_inputs = before
 
 
+# What Inductor may take for its last operand, where it finds that both are the same tensor but for the memory.
+_COPIES = (
+    aten.clone.default, aten.copy.default, aten.cat.default, aten.repeat.default, aten.constant_pad_nd.default,
+    aten.slice_scatter.default,
+)  # fmt: skip
+
+
+def _keep_copies(graph):
+    """Copies of arguments that change, where other arguments become them, by an op of ours: up to torch 2.11, at least,
+    Inductor reads the argument itself in their place, behind its change."""
+    changes = [node for node in graph.nodes if is_copy_to_argument(node)]
+    changed = {node.args[0] for node in changes}
+    for node in changes:
+        copy = node.args[1]
+        if copy is not node.args[0] and _copied(copy) in changed:
+            with graph.inserting_before(changes[0]):  # All changes are last.
+                node.args = (node.args[0], graph.call_function(torch.ops.kfuse.copied.default, (copy,)))
+
+
+def _copied(node):
+    """What a view or a copy is one of, through whatever views and copies."""
+    while node.target in _COPIES or is_view(node):
+        node = node.all_input_nodes[-1]
+    return node
+
+
 def _by_inductor(module, programs, inputs, options):
     from torch._inductor import config
     from torch._inductor.compile_fx import compile_fx_inner
@@ -125,6 +156,7 @@ def _by_inductor(module, programs, inputs, options):
     _library()
     for name, program in programs.items():
         module.add_module(name, _PartAsOp(program))
+    _keep_copies(module.graph)
     module.recompile()
     fake_mode = torch._guards.detect_fake_mode(inputs)
     with _with_constants(fake_mode), V.set_fake_mode(fake_mode), config.patch(_patches(options) or {}):
