@@ -1,6 +1,8 @@
 #include "tests/cuda/RegionText.h"
 #include "tests/cuda/TemplateCases.h"
 
+#include <algorithm>
+
 namespace kfuse::test {
 namespace {
 
@@ -8,19 +10,29 @@ namespace {
 struct Sketch {
   int m = 1, n = 1, k = 1, group = 128;
   std::string integer = "ui4";
-  std::string zeros = {}; ///< "" for none, "stored", a type of floats ("floats": that of the product), or one for all.
-  int stored = 0;         ///< Elements of a row of weights in memory, where they are more than K.
-  int products = 1;       ///< Two are a gate and what it gates.
-  bool fixed = true;      ///< The weights are parameters.
-  bool oneScale = false;  ///< All weights have one.
+  /// "" for none, "stored", one for all, or a type of floats: "floats" is that of the product, and "bf16 as f32" is
+  /// stored as the first and the op's as the second.
+  std::string zeros = {};
+  int stored = 0;        ///< Elements of a row of weights in memory, where they are more than K.
+  int products = 1;      ///< Two are a gate and what it gates.
+  bool fixed = true;     ///< The weights are parameters.
+  bool oneScale = false; ///< All weights have one.
 };
 
 std::string dims(int rows, int columns) { return std::to_string(rows) + "x" + std::to_string(columns); }
 
 /// The type of zeros that are stored; "" for others.
 std::string zeroType(const Sketch &s, const std::string &type) {
-  const bool areFloats = s.zeros == "f16" || s.zeros == "bf16" || s.zeros == "f32";
-  return s.zeros == "stored" ? s.integer : s.zeros == "floats" ? type : areFloats ? s.zeros : "";
+  const std::string stored = s.zeros.substr(0, s.zeros.find(' '));
+  const bool areFloats = stored == "f16" || stored == "bf16" || stored == "f32";
+  return stored == "stored" ? s.integer : stored == "floats" ? type : areFloats ? stored : "";
+}
+
+bool isCast(const Sketch &s) { return s.zeros.find(" as ") != std::string::npos; }
+
+std::string nameOf(std::string zeros) {
+  std::replace(zeros.begin(), zeros.end(), ' ', '_');
+  return zeros;
 }
 
 TemplateCase lowBitProduct(const Sketch &s, const std::string &type) {
@@ -28,8 +40,9 @@ TemplateCase lowBitProduct(const Sketch &s, const std::string &type) {
   const std::string x = tensor(dims(s.m, s.k), type), q = tensor(dims(s.n, stored), s.integer),
                     part = tensor(dims(s.n, s.k), s.integer),
                     scales = s.oneScale ? tensor("1x1", type) : tensor(dims(s.n, blocks), type),
-                    zerosOf = zeroType(s, type),
-                    zeros = tensor(s.oneScale ? "1x1" : dims(s.n, blocks), zerosOf.empty() ? s.integer : zerosOf),
+                    zerosOf = zeroType(s, type), zerosDims = s.oneScale ? "1x1" : dims(s.n, blocks),
+                    zeros = tensor(zerosDims, zerosOf.empty() ? s.integer : zerosOf),
+                    taken = isCast(s) ? tensor(zerosDims, s.zeros.substr(s.zeros.rfind(' ') + 1)) : zeros,
                     w = tensor(dims(s.n, s.k), type), y = tensor(dims(s.m, s.n), type);
   std::string parameters = "%x: " + x, body;
   auto parameter = [&](const std::string &name, const std::string &of) {
@@ -46,6 +59,10 @@ TemplateCase lowBitProduct(const Sketch &s, const std::string &type) {
     if (!zerosOf.empty()) {
       parameter("z" + number, zeros);
       zero = ", %z" + number;
+      if (isCast(s)) {
+        body += "  %c" + number + " = kfuse.cast %z" + number + " : (" + zeros + ") -> " + taken + "\n";
+        zero = ", %c" + number;
+      }
     } else if (!s.zeros.empty()) {
       body += "  %z" + number + " = kfuse.constant dense<" + s.zeros + "> : " + zeros + "\n";
       zero = ", %z" + number;
@@ -57,7 +74,7 @@ TemplateCase lowBitProduct(const Sketch &s, const std::string &type) {
     }
     body += "  %w" + number + " = kfuse.dequantize " + given + ", %s" + number + zero +
             " {blocks = array<i64: " + (s.oneScale ? "0, 0" : "1, " + std::to_string(s.group)) + ">} : (" + part +
-            ", " + scales + (zero.empty() ? "" : ", " + zeros) + ") -> " + w + "\n  %y" + number +
+            ", " + scales + (zero.empty() ? "" : ", " + taken) + ") -> " + w + "\n  %y" + number +
             " = kfuse.matmul %x, %w" + number + " {transpose_b} : (" + x + ", " + w + ") -> " + y + "\n";
   }
   std::string result = "%y0";
@@ -67,7 +84,7 @@ TemplateCase lowBitProduct(const Sketch &s, const std::string &type) {
     result = "%r";
   }
   return {"low_bits_" + dims(s.m, s.n) + "x" + std::to_string(s.k) + "_of" + std::to_string(s.group) + "_" + s.integer +
-              (s.zeros.empty() ? "" : "_zeros_" + s.zeros) + (s.products == 2 ? "_gated" : "") +
+              (s.zeros.empty() ? "" : "_zeros_" + nameOf(s.zeros)) + (s.products == 2 ? "_gated" : "") +
               (stored != s.k ? "_cut" : "") + (s.oneScale ? "_one_scale" : "") + (s.fixed ? "" : "_given") + "_" + type,
           "func.func @f(" + parameters + ") -> " + y + " {\n" + body + "  return " + result + " : " + y + "\n}\n"};
 }
@@ -125,10 +142,27 @@ std::vector<TemplateCase> weightBitCases(int m) {
              Sketch{.m = m, .n = 136, .k = 256, .group = 64, .integer = "ui8", .zeros = "floats"},
              // A difference in f16 would be rounded once more on its way to a product in bf16.
              Sketch{.m = m, .n = 136, .k = 256, .group = 32, .zeros = "bf16"},
+             Sketch{.m = m, .n = 136, .k = 256, .group = 32, .integer = "i8", .zeros = "bf16"},
+             Sketch{.m = m, .n = 136, .k = 256, .group = 32, .integer = "ui8", .zeros = "bf16"},
          })
       cases.push_back(lowBitProduct(sketch, type));
   return cases;
 }
+
+std::vector<TemplateCase> differenceBitCases(int m) {
+  std::vector<TemplateCase> cases;
+  for (const std::string type : {"bf16", "f16"})
+    for (const Sketch &sketch : {
+             Sketch{.m = m, .n = 136, .k = 256, .zeros = "f32"},
+             Sketch{.m = m, .n = 136, .k = 256, .group = 32, .zeros = "f16 as f32"},
+             Sketch{.m = m, .n = 136, .k = 256, .integer = "i8", .zeros = "bf16 as f32"},
+             Sketch{.m = m, .n = 136, .k = 256, .group = 32, .integer = "ui8", .zeros = "f16"},
+         })
+      cases.push_back(lowBitProduct(sketch, type));
+  return cases;
+}
+
+TemplateCase castZerosCase() { return lowBitProduct({.m = 8, .n = 64, .k = 256, .zeros = "f32 as f16"}, "f16"); }
 
 TemplateCase lowBitProduct(int m, int n, int k, int group, const std::string &integer, const std::string &type) {
   return lowBitProduct(

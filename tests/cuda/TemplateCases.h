@@ -117,8 +117,12 @@ std::vector<TemplateCase> fewRowCases(const std::string &type);
 std::vector<TemplateCase> lowBitCases(const std::string &type);
 /// The same of 17 rows and more.
 std::vector<TemplateCase> manyRowLowBitCases(const std::string &type);
-/// Products of so many rows whose every weight is the same whatever the kernel: its rounding is the op's.
+/// Products of so many rows whose weights are the same whatever the kernel: their rounding is the op's.
 std::vector<TemplateCase> weightBitCases(int rows);
+/// The same where scales are powers of two: a difference that the op rounds in f32 or twice is rounded again by others.
+std::vector<TemplateCase> differenceBitCases(int rows);
+/// A product whose zeros are f32 in memory and f16 for the op.
+TemplateCase castZerosCase();
 /// One such product, of a size of models.
 TemplateCase lowBitProduct(int m, int n, int k, int group, const std::string &integer, const std::string &type);
 /// Products of 3 and of 13 rows whose left operand has heads before tokens in memory.

@@ -3,7 +3,6 @@
 #include "tests/emulation/EmulatedChecks.h"
 #include "tests/emulation/Emulator.h"
 
-#include "llvm/ADT/STLExtras.h"
 #include <doctest/doctest.h>
 
 #include <array>
@@ -62,7 +61,8 @@ TEST_CASE("Emulated cuda.matmul_low_bits: right for every type of weights, group
 
 namespace {
 
-/// A left operand each of whose rows has a single 1: a row of the product is a column of the dequantised weights.
+/// A left operand each of whose rows has a single 1, at places all over K: rows of the product are columns of the
+/// dequantised weights.
 reference::HostTensor unitRows(DType type, const Shape &shape) {
   std::vector<double> values(static_cast<std::size_t>(elementCount(shape)));
   for (std::int64_t row = 0; row < shape[0]; ++row)
@@ -70,35 +70,57 @@ reference::HostTensor unitRows(DType type, const Shape &shape) {
   return reference::tensorOf(type, shape, values);
 }
 
-/// The weights' bits are the result of the search's first config.
-void checkBits(const TemplateCase &source, const codegen::KernelTemplate &kernel) {
+/// Scales that leave a number's bits as they are.
+void makePowersOfTwo(reference::HostTensor &scales) {
+  std::vector<double> values = reference::toDoubles(scales);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<double>(1 << i % 5);
+  scales = reference::tensorOf(scales.type, scales.shape, values);
+}
+
+enum class Scales { Any, PowersOfTwo };
+
+/// With the search's first config the result is columns of the weights, to the bit.
+void checkBits(const TemplateCase &source, const codegen::KernelTemplate &kernel, Scales scales) {
   INFO(source.name << " on " << kernel.name());
   RegionCase given(source);
   std::vector<reference::HostTensor> inputs = given.inputs();
   inputs[0] = unitRows(inputs[0].type, inputs[0].shape);
+  if (scales == Scales::PowersOfTwo)
+    makePowersOfTwo(inputs[2]);
   auto expected = reference::evaluate(given.parsed.body(), inputs, reference::Mode::RoundEachOp);
   REQUIRE_MESSAGE(expected, expected.error().message);
   const std::vector<codegen::TileConfig> configs = kernel.candidates(given.region, hopper());
   REQUIRE_FALSE(configs.empty());
-  Result<codegen::KernelPlan> plan = kernel.emit(given.region, configs.front(), hopper());
-  REQUIRE_MESSAGE(plan, plan.error().message);
-  Result<EmulatedKernel> emulated = EmulatedKernel::compile(*plan);
-  REQUIRE_MESSAGE(emulated, emulated.error().message);
-  auto outputs = emulated->run(inputs, given.states(), Copies::Early);
+  auto outputs = emulate(kernel, given, configs.front()).kernel.run(inputs, given.states(), Copies::Early);
   REQUIRE_MESSAGE(outputs, outputs.error().message);
   CHECK(reference::toDoubles(outputs->front()) == reference::toDoubles(reference::toTensor(expected->front())));
 }
 
-} // namespace
-
-TEST_CASE("Emulated products with rows of a single 1 are the dequantised weights, bit for bit") {
-  for (const TemplateCase &source : weightBitCases(11))
+void checkBitsOfAll(std::vector<TemplateCase> (*cases)(int rows), Scales scales) {
+  for (const TemplateCase &source : cases(11))
     for (const codegen::KernelTemplate *kernel :
          {&codegen::cuda::matmulLowBitsTemplate(), &codegen::cuda::matmulSimtTemplate()})
-      checkBits(source, *kernel);
-  for (const TemplateCase &source : weightBitCases(40))
+      checkBits(source, *kernel, scales);
+  for (const TemplateCase &source : cases(40))
     for (const codegen::KernelTemplate *kernel :
          {&codegen::cuda::matmulSm80Template(), &codegen::cuda::matmulSm90SplitTemplate(),
           &codegen::cuda::matmulSm90LowBitsTemplate()})
-      checkBits(source, *kernel);
+      checkBits(source, *kernel, scales);
+}
+
+} // namespace
+
+TEST_CASE("Emulated products with rows of a single 1 are columns of the dequantised weights, bit for bit") {
+  checkBitsOfAll(weightBitCases, Scales::Any);
+}
+
+TEST_CASE("Emulated products with rows of a single 1: zeros that are floats are taken off as the op rounds it") {
+  checkBitsOfAll(differenceBitCases, Scales::PowersOfTwo);
+}
+
+TEST_CASE("cuda.matmul_low_bits refuses differences that are rounded to another type than the zeros have in memory") {
+  const ir::FusionDecision decision =
+      codegen::cuda::matmulLowBitsTemplate().match(RegionCase(castZerosCase()).region, hopper());
+  CHECK(decision.reason().find("rounds (integers - zeros) to f16, but its zeros are f32") != std::string::npos);
 }

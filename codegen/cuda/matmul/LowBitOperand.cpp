@@ -22,7 +22,8 @@ public:
     const ScalarNode &product = graph[value];
     if (product.kind != Kind::Apply || product.function != "mul")
       return refused("is not dequantised in the region");
-    Scalar integers = unrounded(product.operands[0]), zero;
+    auto [integers, rounding] = unrounded(product.operands[0]);
+    Scalar zero;
     if (graph[integers].kind == Kind::Apply && graph[integers].function == "sub")
       std::tie(integers, zero) = std::pair(graph[integers].operands[0], graph[integers].operands[1]);
     const ScalarNode *q = integerLoad(integers);
@@ -36,6 +37,7 @@ public:
     const AffineMap places = readScales(product.operands[1]);
     if (operand.refusal.empty() && zero)
       readZero(zero, places);
+    readRounding(rounding);
     return operand;
   }
 
@@ -46,11 +48,21 @@ private:
     return operand;
   }
 
-  /// A difference from floats is rounded to their type, which is how kernels take it anyway.
-  Scalar unrounded(Scalar value) const {
+  /// What is rounded, and the name of the type it is rounded to; "" where it is not.
+  std::pair<Scalar, llvm::StringRef> unrounded(Scalar value) const {
     const ScalarNode &node = graph[value];
-    const bool isRounded = node.kind == Kind::Apply && llvm::StringRef(node.function).starts_with("round_to_");
-    return isRounded ? node.operands[0] : value;
+    llvm::StringRef type = node.function;
+    const bool isRounded = node.kind == Kind::Apply && type.consume_front("round_to_");
+    return isRounded ? std::pair(node.operands[0], type) : std::pair(value, llvm::StringRef());
+  }
+  /// A cast between floats is no part of the scalar form, so zeros may lie in memory in another type than the op's.
+  void readRounding(llvm::StringRef type) {
+    if (type.empty())
+      return;
+    operand.difference = operand.zeroType;
+    const std::string zeros(toString(operand.zeroType));
+    if (type != zeros)
+      refused("rounds (integers - zeros) to " + type.str() + ", but its zeros are " + zeros);
   }
   /// A load of a matrix by indices alone; null for anything else.
   const ScalarNode *loadOf(Scalar value) {

@@ -13,6 +13,8 @@ struct LowBitOperand {
   float scale = 1;
   std::optional<unsigned> zeros; ///< The input of zeros; else all are `zero`.
   DType zeroType = DType::U4;    ///< `type`, or a float.
+  DType difference =
+      DType::F32; ///< What (integers - floats) is rounded to: `zeroType`, or F32 where nothing rounds it.
   int64_t zero = 0;
   int64_t rowBytes = 0;     ///< From one row of integers to the next.
   int64_t zeroRowBytes = 0; ///< The same of zeros.
@@ -27,8 +29,8 @@ struct LowBitOperand {
 
   /// Whether both are read by the same instructions: all but where they lie.
   bool isLike(const LowBitOperand &other) const {
-    return type == other.type && zeroType == other.zeroType && rowBytes == other.rowBytes && block == other.block &&
-           scaleType == other.scaleType;
+    return type == other.type && zeroType == other.zeroType && difference == other.difference &&
+           rowBytes == other.rowBytes && block == other.block && scaleType == other.scaleType;
   }
   /// Elements in 16 bytes.
   int64_t perAccess() const { return isPacked(type) ? 32 : 16; }

@@ -37,7 +37,8 @@ static std::string zerosType(const LowBitOperand &weights) {
   if (!weights.zeros)
     return "OneZero<" + std::to_string(zeroCode(weights)) + ">";
   if (isFloat(weights.zeroType))
-    return "FloatZeros<" + storedType(weights.zeroType).str() + ", " + std::to_string(weights.blocksOfRow) + ">";
+    return "FloatZeros<" + storedType(weights.zeroType).str() + ", " + storedType(weights.difference).str() + ", " +
+           std::to_string(weights.blocksOfRow) + ">";
   return "StoredZeros<" + std::to_string(weights.zeroRowBytes) + ">";
 }
 

@@ -32,16 +32,23 @@ template <int rowBytes> struct StoredZeros {
   }
 };
 
-/// Rows of `count` zeros, one for each block, that are floats of type S.
-template <class S, int count> struct FloatZeros {
-  template <class W, class T> using Codes = LessFloats<W, T, S>;
+/// Rows of `count` zeros, one for each block, that are floats of type S; differences from them are of type D: S, or
+/// float where nothing rounds them.
+template <class S, class D, int count> struct FloatZeros {
+  template <class W, class T> using Codes = LessFloats<W, T, D>;
   const S *memory;
   template <class> __device__ __forceinline__ unsigned byteOf(unsigned n, unsigned block) const {
     return bitsOf(memory[n * count + block]);
   }
-  template <class> static __device__ __forceinline__ unsigned codeIn(unsigned bits, unsigned) { return bits; }
+  template <class> static __device__ __forceinline__ unsigned codeIn(unsigned bits, unsigned) {
+    return as(D{}, S{}, bits);
+  }
 
 private:
+  static __device__ __forceinline__ unsigned as(S, S, unsigned bits) { return bits; }
+  template <class Half> static __device__ __forceinline__ unsigned as(float, Half, unsigned bits) {
+    return __float_as_uint(decode(Half{static_cast<unsigned short>(bits)}));
+  }
   template <class Half> static __device__ __forceinline__ unsigned bitsOf(Half zero) { return zero.bits; }
   static __device__ __forceinline__ unsigned bitsOf(float zero) { return __float_as_uint(zero); }
 };
@@ -67,7 +74,8 @@ template <class W, class S, class Zeros, int bytes, int block, int count, bool f
   __device__ __forceinline__ float scale(int product, unsigned n, unsigned k) const {
     return decode(storedScale(product, n, k));
   }
-  /// The byte that has the zero of a place, and its code in that byte. Zeros that are floats are their bits in both.
+  /// The byte that has the zero of a place, and its code in that byte. Zeros that are floats are their bits in both:
+  /// as they lie in memory, and in the type of the difference.
   template <class C> __device__ __forceinline__ unsigned zeroByte(int, unsigned n, unsigned k) const {
     return zeros.template byteOf<C>(n, blockAt(k));
   }

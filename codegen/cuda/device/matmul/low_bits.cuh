@@ -127,27 +127,47 @@ template <class T> struct LowBits<i4, T> : Nibbles<T, true> {};
 template <class T> struct LowBits<u8, T> : Bytes<T, false> {};
 template <class T> struct LowBits<i8, T> : Bytes<T, true> {};
 
-/// The type in which a product by T takes integers from zeros of type S: that of the zeros, as kfuse.dequantize says,
-/// where tensor cores have it.
-template <class S, class T> struct DifferenceOf {
-  using Type = S;
-};
-template <class T> struct DifferenceOf<float, T> {
-  using Type = T;
-};
-
-/// Integers W less zeros that are floats of type S and come as their bits. The difference may be no whole number: it is
-/// rounded, and then once more where T is another type.
-template <class W, class T, class S> struct LessFloats : LowBits<W, T> {
-  using Difference = typename DifferenceOf<S, T>::Type;
-  using Integers = LowBits<W, Difference>;
+/// Differences from zeros that are floats and come as the bits of a D, in a product by T. They may be no whole numbers:
+/// they are rounded to D, as kfuse.dequantize says, and then once more where T is another type.
+template <class T, class D> struct FloatDifference {
+  using Integers = D; ///< What both halves of a pair are taken from.
 
   static __device__ __forceinline__ unsigned minus(unsigned bits) {
-    const float zero = floatOf(S{}, bits);
-    return wordOf(Difference{}, -zero, -zero);
+    const float zero = decode(D{static_cast<unsigned short>(bits)});
+    return wordOf(D{}, -zero, -zero);
   }
+  static __device__ __forceinline__ unsigned less(unsigned pair, unsigned minusZero) {
+    return converted(T{}, D{}, scaledPair(D{}, pair, PairBits<D>::one, minusZero));
+  }
+
+private:
+  static __device__ __forceinline__ unsigned converted(T, T, unsigned pair) { return pair; }
+  template <class From> static __device__ __forceinline__ unsigned converted(T, From, unsigned pair) {
+    float values[2];
+    decodeWord(values, From{}, pair);
+    return wordOf(T{}, values[0], values[1]);
+  }
+};
+/// In f32: rounded once, to T. Were the zero rounded to T, all weights of a block would be off by as much.
+template <class T> struct FloatDifference<T, float> {
+  using Integers = T;
+
+  static __device__ __forceinline__ unsigned minus(unsigned bits) { return bits ^ 0x80000000u; }
+  static __device__ __forceinline__ unsigned less(unsigned pair, unsigned minusZero) {
+    float values[2];
+    decodeWord(values, T{}, pair);
+    return wordOf(T{}, values[0] + __uint_as_float(minusZero), values[1] + __uint_as_float(minusZero));
+  }
+};
+
+/// Integers W less such zeros.
+template <class W, class T, class D> struct LessFloats : LowBits<W, T> {
+  using Difference = FloatDifference<T, D>;
+  using Integers = LowBits<W, typename Difference::Integers>;
+
+  static __device__ __forceinline__ unsigned minus(unsigned bits) { return Difference::minus(bits); }
   static __device__ __forceinline__ unsigned widened(unsigned bits, unsigned minusZero) {
-    return less(Integers::widened(bits, Integers::minus(Integers::flip)), minusZero);
+    return Difference::less(Integers::widened(bits, Integers::minus(Integers::flip)), minusZero);
   }
   template <int count>
   static __device__ __forceinline__ void widen(unsigned (&pairs)[count], const unsigned (&words)[4], unsigned bits) {
@@ -155,23 +175,8 @@ template <class W, class T, class S> struct LessFloats : LowBits<W, T> {
     Integers::widen(pairs, words, Integers::flip);
 #pragma unroll
     for (int i = 0; i < count; ++i)
-      pairs[i] = less(pairs[i], minusZero);
+      pairs[i] = Difference::less(pairs[i], minusZero);
   }
-
-private:
-  static __device__ __forceinline__ unsigned less(unsigned pair, unsigned minusZero) {
-    return converted(T{}, Difference{}, scaledPair(Difference{}, pair, PairBits<Difference>::one, minusZero));
-  }
-  static __device__ __forceinline__ unsigned converted(T, T, unsigned pair) { return pair; }
-  template <class From> static __device__ __forceinline__ unsigned converted(T, From, unsigned pair) {
-    float values[2];
-    decodeWord(values, From{}, pair);
-    return wordOf(T{}, values[0], values[1]);
-  }
-  template <class Half> static __device__ __forceinline__ float floatOf(Half, unsigned bits) {
-    return decode(Half{static_cast<unsigned short>(bits)});
-  }
-  static __device__ __forceinline__ float floatOf(float, unsigned bits) { return __uint_as_float(bits); }
 };
 
 } // namespace kfuse
