@@ -79,8 +79,10 @@ private:
     if (!position.empty() && dimsOf(update.getPosition())[0] == 1)
       position[0] = getAffineConstantExpr(0, ctx);
     if (scattersRows(update)) {
+      if (position.size() > 1)
+        position[1] = index[update.getAxis()];
       output.symbols.push_back(at(update.getPosition(), position));
-      index[0] = getAffineSymbolExpr(0, ctx);
+      index[update.getAxis()] = getAffineSymbolExpr(0, ctx);
       return;
     }
     output.symbols.push_back(positionToStore(update, at(update.getPosition(), position)));

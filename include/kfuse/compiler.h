@@ -158,7 +158,7 @@ private:
 struct Binding {
   std::string_view name;
   void *data = nullptr;
-  std::size_t bytes = 0; ///< The tensor's; where runs give lengths, those of its shape in the runs, or more.
+  std::size_t bytes = 0; ///< The tensor's; where runs give lengths, those in the runs, or more, but all of a state's.
 };
 
 /// One stream's running state: arena and captured graphs. Make one per stream, and use it in one thread at a time.
@@ -175,7 +175,8 @@ public:
     return run(stream, inputs, outputs, {});
   }
   /// The same for a model with dims(): `lengths` are their sizes in this run, in that order. Inputs and outputs are
-  /// dense tensors of these sizes; nothing behind them is read or written. Usage for a length outside its range.
+  /// dense tensors of these sizes; nothing behind them is read or written. A state has its largest shape in every run,
+  /// of which a run reads and writes what it has sequences for, the first. Usage for a length outside its range.
   Result<void> run(Stream stream, std::span<void *const> inputs, std::span<void *const> outputs,
                    std::span<const std::int64_t> lengths);
 

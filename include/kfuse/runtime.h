@@ -157,7 +157,7 @@ KFR_API kfr_code kfr_session_new(kfr_weights *weights, void *memory, size_t byte
 KFR_API void kfr_session_release(kfr_session *session);
 
 /* Sets the memory of an input, which is only read, a state or an output for the runs to come. An output that is a state
- * needs none. Of what follows lengths it is enough for those of the runs. */
+ * needs none. Of inputs and outputs that follow lengths it is enough for those of the runs; a state is always whole. */
 KFR_API kfr_code kfr_bind(kfr_session *session, kfr_role role, const char *name, void *memory, size_t bytes,
                           kfr_error *error);
 KFR_API kfr_code kfr_bind_at(kfr_session *session, kfr_role role, size_t index, void *memory, size_t bytes,
@@ -168,7 +168,7 @@ KFR_API kfr_code kfr_bind_at(kfr_session *session, kfr_role role, size_t index, 
 KFR_API kfr_code kfr_run(kfr_session *session, void *stream, kfr_error *error);
 
 /* The same where runs give lengths, those of kfr_dim_at() in order. What follows them is dense in their shapes at the
- * beginning of its memory; nothing behind is read or written. */
+ * beginning of its memory; nothing behind is read or written. Of a state the first sequences are those of a run. */
 KFR_API kfr_code kfr_run_lengths(kfr_session *session, void *stream, const int64_t *lengths, size_t count,
                                  kfr_error *error);
 

@@ -48,8 +48,8 @@ LogicalResult StateUpdateOp::verify() {
   if (scattersRows(*this))
     return success();
   if (position.size() > 1 || (position.size() == 1 && position[0] != 1 && position[0] != state[0]))
-    return emitOpError("takes one position or one per index of dimension 0 (")
-           << state[0] << "), got [" << position << "]";
+    return emitOpError("takes one position, one per index of dimension 0 (")
+           << state[0] << ") or, behind that, per row (" << value[axis] << "), got [" << position << "]";
   return success();
 }
 

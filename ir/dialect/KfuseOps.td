@@ -383,9 +383,9 @@ def Kfuse_StateUpdateOp : Kfuse_Op<"state_update", [Pure, FusableOpInterface, Al
   let summary = "the state with `value` written at `position` along `axis`, in place";
   let description = [{
     state: [..., S, ...], value: the same but for n along axis; position: a scalar, or one per index of
-    dimension 0. Positions outside [0, S - n] write nothing. Along axis 0 with a position for each row of the value,
-    row i is written at position[i], or nowhere; no two at one. The result takes the state's memory: the state's old
-    value may not be read after the update.
+    dimension 0. Positions outside [0, S - n] write nothing. With a position for each row of the value, [n] along
+    axis 0 and else [1 or the size of dimension 0, n], each row is written at its own, or nowhere; no two at one. The
+    result takes the state's memory: the state's old value may not be read after the update.
   }];
   let arguments = (ins Kfuse_Tensor:$state, Kfuse_Tensor:$value, Kfuse_IndexTensor:$position, I64Attr:$axis);
   let results = (outs Kfuse_Tensor:$result);

@@ -192,38 +192,43 @@ private:
   Int written;
 };
 
-/// Row i of the value is row position[i] of the state, if there is one.
+/// Row i of the value along an axis is row position[i] of the state, or position[sequence, i], if there is one.
 class ScatteredRowsTensor : public LazyTensor {
 public:
-  ScatteredRowsTensor(LazyTensor &state, LazyTensor &value, LazyTensor &position)
-      : LazyTensor(state.type, state.shape), state(state), value(value),
-        rowSize(elementCount(state.shape) / state.shape[0]), sources(state.shape[0], -1) {
-    for (Int row = 0; row < position.shape[0]; ++row)
-      if (const Int to = position.at(row).integer; to >= 0 && to < state.shape[0])
-        sources[to] = row;
+  ScatteredRowsTensor(LazyTensor &state, LazyTensor &value, LazyTensor &position, Int axis)
+      : LazyTensor(state.type, state.shape), state(state), value(value), along(state.shape, axis),
+        written(value.shape[axis]), sequences(elementCount(position.shape) / written),
+        sources(sequences * along.size, -1) {
+    for (Int i = 0; i < sequences * written; ++i)
+      if (const Int to = position.at(i).integer; to >= 0 && to < along.size)
+        sources[i / written * along.size + to] = i % written;
   }
 
 private:
   void compute(Line line, Number *out) override {
-    forEachBlock(line, rowSize, out, [&](Line block, Number *where) {
-      const Int row = block.first / rowSize, source = sources[row];
+    const Int outers = elementCount(shape) / (along.size * along.inner);
+    forEachBlock(line, along.inner, out, [&](Line block, Number *where) {
+      const Int row = block.first / along.inner, outer = row / along.size, index = row % along.size;
+      const Int source = sources[outer / (outers / sequences) * along.size + index];
       if (source < 0)
         return state.read(block, where);
-      block.first += (source - row) * rowSize;
+      block.first = (outer * written + source) * along.inner + block.first % along.inner;
       value.read(block, where);
     });
   }
 
   LazyTensor &state, &value;
-  Int rowSize;
+  AlongAxis along;
+  Int written, sequences;
   std::vector<Int> sources; ///< The row of the value that is written to each row of the state, or -1.
 };
 
 LazyTensor &stateUpdate(mlir::Operation *op, Operands operands, LazyArena &arena) {
-  if (ir::scattersRows(mlir::cast<ir::StateUpdateOp>(op)))
-    return arena.make<ScatteredRowsTensor>(*operands[0], *operands[1], *operands[2]);
-  return arena.make<StateUpdateTensor>(*operands[0], *operands[1], *operands[2],
-                                       mlir::cast<ir::StateUpdateOp>(op).getAxis());
+  auto update = mlir::cast<ir::StateUpdateOp>(op);
+  const auto axis = static_cast<Int>(update.getAxis());
+  if (ir::scattersRows(update))
+    return arena.make<ScatteredRowsTensor>(*operands[0], *operands[1], *operands[2], axis);
+  return arena.make<StateUpdateTensor>(*operands[0], *operands[1], *operands[2], axis);
 }
 
 /// All of the operand: a run may read whatever it likes behind the prefix.

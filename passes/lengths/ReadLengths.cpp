@@ -101,10 +101,13 @@ private:
       edges.inputs.push_back(*axes);
     if (rules.isFixed(argument))
       return {};
+    if (role == "state" && followsFirstDimAlone(*axes)) // It is whole in memory, and a run's sequences come first.
+      return {};
     if (role != "input")
-      return Error{ErrorCode::BadModel, role + " '" + name +
-                                            "' follows a length, which only inputs and outputs may; give its size "
-                                            "with --shape"};
+      return Error{ErrorCode::BadModel,
+                   role + " '" + name + "' follows a length" +
+                       (role == "state" ? " behind its first dimension" : ", which parameters may not") +
+                       "; give its size with --shape"};
     const Rows rows(*axes);
     auto type = cast<RankedTensorType>(argument.getType());
     OpBuilder &builder = math.ops();
@@ -117,6 +120,12 @@ private:
     return {};
   }
 
+  /// Whether the first elements of the largest are the elements of a shorter one.
+  static bool followsFirstDimAlone(ArrayRef<Axis> axes) {
+    return !axes.empty() && axes.front().factors().size() == 1 &&
+           llvm::all_of(axes.drop_front(), [](const Axis &axis) { return axis.isFixed(); });
+  }
+
   /// That of the result, unless an argument has it.
   std::string nameOfMemory(unsigned i) {
     auto name = main.getResultAttrOfType<StringAttr>(i, nameAttrName);
@@ -126,13 +135,14 @@ private:
     return isTaken ? "kfuse.result." + std::to_string(i) : name.str();
   }
 
-  /// What follows no length is an output like any other.
+  /// What follows no length is an output like any other, and an updated state is the state.
   void writeResult(unsigned i) {
     Operation *terminator = block.getTerminator();
     const Value value = terminator->getOperand(i);
-    edges.storedInPlace.push_back(!rules.isFixed(value));
+    const bool isWritten = !rules.isFixed(value) && !value.getDefiningOp<StateUpdateOp>();
+    edges.storedInPlace.push_back(isWritten);
     edges.results.emplace_back(rules.axesOf(value));
-    if (rules.isFixed(value))
+    if (!isWritten)
       return;
     math.before(terminator);
     const Rows rows(rules.axesOf(value));

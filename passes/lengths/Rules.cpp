@@ -93,6 +93,7 @@ Result<void> LengthRules::visit(Operation *op) {
                   .Case<GatherOp>([&](auto lookUp) { return gather(lookUp); })
                   .Case<WindowOp>([&](auto windows) { return window(windows); })
                   .Case<ConstantOp>([&](auto value) { return constant(value); })
+                  .Case<StateUpdateOp>([&](auto written) { return update(written); })
                   .Case<FusableOpInterface>([&](FusableOpInterface other) {
                     const bool byElement = other.getOpKind() == OpKind::Pointwise || isa<BroadcastOp>(op);
                     return byElement || isa<IotaOp>(op) ? aligned(op) : keepAll(op);

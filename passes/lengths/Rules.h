@@ -32,6 +32,7 @@ private:
   Axes gather(ir::GatherOp gather);
   Axes window(ir::WindowOp window);
   Axes constant(ir::ConstantOp constant);
+  Axes update(ir::StateUpdateOp update);
   Axes keepAll(mlir::Operation *op);
   void refuse(const std::string &reason);
 

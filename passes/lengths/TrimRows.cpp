@@ -148,11 +148,12 @@ struct TrimRowsPass : PassWrapper<TrimRowsPass, OperationPass<func::FuncOp>> {
       trim(layer, passed, reads);
   }
 
+  /// But an updated state, which is the caller's: what a run writes of it its update says.
   static void trim(FusedOp fused, Value lengths, const Reads &reads) {
     Operation *yield = fused.getBody().front().getTerminator();
     for (OpOperand &yielded : yield->getOpOperands()) {
       const Axes *axes = reads.of(yielded.get());
-      if (!axes || !isa<RankedTensorType>(yielded.get().getType()))
+      if (!axes || !isa<RankedTensorType>(yielded.get().getType()) || yielded.get().getDefiningOp<StateUpdateOp>())
         continue;
       OpBuilder builder(yield);
       yielded.set(prefixOf(builder, yielded.get(), *axes, [&] { return inside(fused, lengths); }));

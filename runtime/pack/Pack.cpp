@@ -1,6 +1,7 @@
 #include "runtime/pack/Pack.h"
 
 #include <algorithm>
+#include <ranges>
 
 namespace kfuse::runtime {
 namespace {
@@ -10,6 +11,14 @@ bool sameKind(const TensorDesc &a, const TensorDesc &b) { return a.type == b.typ
 bool holds(const std::vector<TensorDesc> &tensors, const TensorDesc &wanted) {
   return std::ranges::any_of(
       tensors, [&](const TensorDesc &tensor) { return tensor.name == wanted.name && sameKind(tensor, wanted); });
+}
+
+/// Whether a program's state is the caller's, or as many of its first rows as the program's longest run has.
+bool liesIn(const TensorDesc &state, const TensorDesc &callers) {
+  return state.type == callers.type && state.shape.size() == callers.shape.size() &&
+         (state.shape == callers.shape ||
+          (state.shape[0] <= callers.shape[0] &&
+           std::ranges::equal(state.shape | std::views::drop(1), callers.shape | std::views::drop(1))));
 }
 
 /// Those of main's arguments that have `role`, in order.
@@ -172,7 +181,7 @@ Result<void> Pack::checkLengthEdges(const VariantPrograms &programs, const std::
     fits = inputs[i].type == contents.inputs[i].type && follows(edges.inputs[i], inputs[i]) &&
            edges.inputs[i].size() == contents.inputs[i].shape.size();
   for (std::size_t i = 0; fits && i < contents.states.size(); ++i)
-    fits = sameKind(states[i], contents.states[i]);
+    fits = liesIn(states[i], contents.states[i]);
   auto stored = static_cast<std::int32_t>(contents.states.size());
   for (std::size_t i = 0; fits && i < main.results.size(); ++i)
     fits = main.results[i].type == contents.outputs[i].type && follows(edges.results[i], main.results[i]) &&

@@ -109,6 +109,29 @@ struct CausalBlock {
 };
 inline void llama(GraphBuilder &g, DType type, std::span<const std::int64_t> n) { CausalBlock()(g, type, n); }
 
+/// Tokens of several sequences behind those in their caches, into which they are written from a position of each on;
+/// all of them in rows of a table that they name; and what is left of each sequence's tokens for its next run.
+inline void cached(GraphBuilder &g, DType type, std::span<const std::int64_t> n) {
+  constexpr std::int64_t heads = 2, size = 8, capacity = 24, hidden = heads * size, most = 21;
+  Tensor x = g.input("x", type, {n[0], n[1], hidden}), at = g.input("at", DType::I64, {n[0]});
+  auto written = [&](const char *name) {
+    Tensor state = g.state(std::string(name) + "s", type, {n[0], heads, capacity, size});
+    return g.updateState(state, toHeads(g, linear(g, x, name, hidden), heads), at, 2);
+  };
+  Tensor keys = written("key"), values = written("value"), q = toHeads(g, linear(g, x, "q", hidden), heads);
+  Tensor scores = g.mul(g.matmul(q, keys, {.b = true}), g.constant(1 / std::sqrt(double(size)), type));
+  Tensor last = g.add(g.reshape(at, {n[0], 1, 1, 1}), g.iota(DType::I64, {1, 1, n[1], 1}, 2));
+  Tensor sees = g.pointwise("le", {g.iota(DType::I64, {1, 1, 1, capacity}, 3), last});
+  Tensor weights = g.softmax(g.where(sees, scores, g.constant(-INFINITY, type)));
+  g.output("y", linear(g, g.reshape(g.transpose(g.matmul(weights, values), {0, 2, 1, 3}), x.shape()), "o", hidden));
+  Tensor sequence = g.mul(g.iota(DType::I64, {n[0], n[1]}, 0), g.constant(double(most), DType::I64));
+  Tensor row = g.reshape(g.add(sequence, g.iota(DType::I64, {n[0], n[1]}, 1)), {n[0] * n[1]});
+  g.updateState(g.state("table", type, {4 * most, hidden}), g.reshape(x, {n[0] * n[1], hidden}), row, 0);
+  Tensor left = g.state("left", type, {n[0], hidden});
+  g.updateState(left, g.tanh(g.add(left, g.reduce("mean", x, {1}))), g.constant(0, DType::I64), 0);
+  g.output("cache", keys); // That of the values is read in the graph alone.
+}
+
 /// A token of its own in front of an image's, and of all the first one is taken.
 inline void vit(GraphBuilder &g, DType type, std::span<const std::int64_t> n) {
   Tensor patches = linear(g, g.input("patches", type, {n[0], n[1], 12}), "embed", 32);

@@ -55,7 +55,8 @@ Result<Weights> Executable::prepareNamed(std::span<const Binding> parameters) co
 
 Result<void> Session::Impl::bind(const Binding &tensor, std::size_t index, const TensorDesc &desc,
                                  std::vector<Binding> &bound) {
-  if (desc.dims.empty() && tensor.bytes != desc.bytes()) // The run knows the bytes of others.
+  const bool isState = &bound == &boundInputs && index >= executable->edges.inputs.size();
+  if ((desc.dims.empty() || isState) && tensor.bytes != desc.bytes()) // The run knows the bytes of others.
     return wrongSize(desc, tensor.bytes, desc.shape, "expected");
   bound[index] = {{}, tensor.data, tensor.bytes};
   return {};

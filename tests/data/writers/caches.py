@@ -133,6 +133,9 @@ def buffers():
           [tensor("axis", [2]), *(tensor(f"{name}_{end}", [at]) for name, *ends in pieces for end, at in zip(("start", "end"), ends))])
     write("cache_tensor_scatter_rows", [node("TensorScatter", ["cache", "rows", "at"], ["y"])],
           [info("cache", F32, [2, 5, 3]), info("rows", F32, [2, 2, 3]), info("at", I64, [2])], [info("y", F32, [2, 5, 3])], opset=24)
+    write("cache_tensor_scatter_any", [node("TensorScatter", ["cache", "rows", "at"], ["y"])],
+          [info("cache", F32, ["batch", 5, 3]), info("rows", F32, ["batch", "rows", 3]), info("at", I64, ["batch"])],
+          [info("y", F32, ["batch", 5, 3])], opset=24)
     # Three rows into a buffer that past and present share; the same where the past is returned, too, and so is no state.
     i32, shared, rows = TensorProto.INT32, [2, 2, 7, 16], [2, 3, 32]
     inputs = [info("q", F32, [2, 3, 64]), info("k", F32, rows), info("v", F32, rows), info("past_key", F32, shared), info("past_value", F32, shared),

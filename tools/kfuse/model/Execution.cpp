@@ -174,7 +174,14 @@ Result<void> DeviceTensors::upload(const Executable &program, const std::vector<
     Result<void *> pointer = add(program, desc);
     if (!pointer)
       return pointer.error();
-    if (Result<void> copied = buffers.back().upload(arguments[desc.name].bytes.data()); !copied)
+    const std::vector<std::byte> *bytes = &arguments[desc.name].bytes;
+    std::vector<std::byte> whole;
+    if (bytes->size() < desc.bytes()) { // A state of fewer sequences than a run may have.
+      whole = *bytes;
+      whole.resize(desc.bytes());
+      bytes = &whole;
+    }
+    if (Result<void> copied = buffers.back().upload(bytes->data()); !copied)
       return copied;
   }
   return {};
@@ -198,9 +205,10 @@ Result<void> DeviceTensors::poisonOutputs(const Executable &program, const Model
 }
 
 Result<HostTensor> DeviceTensors::download(std::size_t i, const TensorDesc &desc) const {
-  HostTensor tensor = HostTensor::zeros(desc.type, desc.shape);
+  HostTensor tensor{desc.type, desc.shape, std::vector<std::byte>(buffers[i].size())};
   if (Result<void> copied = buffers[i].download(tensor.bytes.data()); !copied)
     return copied.error();
+  tensor.bytes.resize(desc.bytes());
   return tensor;
 }
 
@@ -281,7 +289,7 @@ Result<Execution> Execution::make(const OpenedModel &opened) {
   const auto &[model, lengths, arguments, program, seconds] = opened;
   DeviceTensors parameters, inputs, outputs;
   for (auto [tensors, descs] :
-       {std::pair(&parameters, &program.parameters()), {&inputs, &model.inputs()}, {&inputs, &model.states()}})
+       {std::pair(&parameters, &program.parameters()), {&inputs, &model.inputs()}, {&inputs, &program.states()}})
     if (Result<void> done = tensors->upload(program, *descs, arguments); !done)
       return done.error();
   if (Result<void> done = outputs.poisonOutputs(program, model, inputs); !done)
