@@ -137,7 +137,9 @@ def moments(site: Site, x, dims, correction, keepdim):
     axes = site.axes(dims, x)
     count = math.prod(x.shape[axis] for axis in axes)
     correction = 1 if correction is None else correction
-    if not axes or count - correction <= 0:
+    if not axes:
+        raise Refusal("a variance of one number")
+    if count - correction <= 0:
         raise Refusal(f"a variance of {count} elements less {correction}")
     kept = [1 if i in axes else size for i, size in enumerate(x.shape)]
     mean = g.reshape(g.reduce("mean", x, axes), kept)
