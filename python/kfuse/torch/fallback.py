@@ -142,7 +142,7 @@ def _keep_copies(graph):
 def _copied(node):
     """What a view or a copy is one of, through whatever views and copies."""
     while node.target in _COPIES or is_view(node):
-        node = node.all_input_nodes[-1]
+        node = node.args[0] if is_view(node) else node.all_input_nodes[-1]  # Sizes are operands of views, too.
     return node
 
 
