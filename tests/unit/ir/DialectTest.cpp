@@ -168,7 +168,8 @@ const Case cases[] = {
     {"tensor<4x2xf32>;tensor<4x1xf32>;tensor<3xi64>",
      "kfuse.state_update %0, %1, %2 {axis = 1 : i64} : (tensor<4x2xf32>, tensor<4x1xf32>, tensor<3xi64>) -> "
      "tensor<4x2xf32>",
-     "'kfuse.state_update' op takes one position or one per index of dimension 0 (4), got [3]"},
+     "'kfuse.state_update' op takes one position, one per index of dimension 0 (4) or, behind that, per row (1), got "
+     "[3]"},
 
     // Sequences.
     {"tensor<3xi32>;tensor<4xi32>", "kfuse.same_sequence %0, %1 : (tensor<3xi32>, tensor<4xi32>) -> tensor<5x5xi1>",
