@@ -266,7 +266,7 @@ class Memory(unittest.TestCase):
 
         self.check_changes(function, torch.randn(5, 48), torch.randn(5, 48))
 
-    def test_turned_in_place(self):
+    def test_transposed_in_place(self):
         def function(x, y):
             x.copy_(x.t().clone())
             return (x.exp() * y.flip(0),)

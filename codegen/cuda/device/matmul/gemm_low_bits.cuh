@@ -44,8 +44,8 @@ template <class Config, class A, class B> struct GemmLowBits {
   const Index batch = blockIdx.y, first = Index(blockIdx.x) * width;
   const T *inputs[eights];
   const unsigned ring = sharedAddress(dynamicShared()) + (warp * lines * 32 + threadIdx.x % 32) * 16;
-  unsigned x[eights][pieces][4]; ///< In flight, as are [K block]...
-  typename B::Scale scales[Config::unroll][panels][2];
+  unsigned x[eights][pieces][4];                       ///< The left operand of the next K block, on its way.
+  typename B::Scale scales[Config::unroll][panels][2]; ///< Each K block in flight has its own, and zeros.
   unsigned zeroBytes[Config::unroll][panels][2];
   float accumulators[panels][eights][4] = {};
 
